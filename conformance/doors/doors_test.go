@@ -49,6 +49,7 @@ func TestWhatAChangeConcerns(t *testing.T) {
 		"doors/sql/engine/editor.go":         "sql",
 		"doors/sql/txn/tx.go":                "sql",
 		"conformance/sql/clients/text.py":    "sql",
+		"conformance/sqldiff/reasons.go":     "sql",
 		"serve/port/port.go":                 "kv tlog saga sql archive sqlite strangers week",
 		"core/node/loop.go":                  "kv tlog saga sql archive sqlite strangers week",
 		"core/wal/wal.go":                    "kv tlog saga sql archive sqlite strangers week",

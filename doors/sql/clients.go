@@ -133,6 +133,7 @@ func (d *Door) counters() []engine.Counter {
 		{Name: "Com_rollback", Value: int64(n.Kinds[engine.KindRollback.String()])},
 		{Name: "Com_select", Value: int64(n.Kinds[engine.KindRead.String()] + n.Kinds[engine.KindLock.String()])},
 		{Name: "Connections", Value: int64(d.server.Connections())},
+		{Name: "Innodb_row_lock_current_waits", Value: int64(d.worker.Waiting())},
 		{Name: "Questions", Value: int64(all)},
 		{Name: "Threads_connected", Value: connected},
 		{Name: "Threads_running", Value: running},

@@ -6,14 +6,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfastdb/holdfast/doors/sql/engine"
+	"github.com/holdfastdb/holdfast/doors/sql/txn"
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
 )
 
-// savepoint is a place in a transaction's writes to which the client may go back. The locks that were taken since stay, as in InnoDB. Behind a savepoint that was set
+// savepoint is a place in a transaction's writes to which the client may go back. The locks that were taken since stay, as in InnoDB, but for those of rows that were inserted. Behind a savepoint that was set
 // before the transaction had used a table, it begins anew, without locks and without a snapshot: that is as in MySQL, too.
 type savepoint struct {
 	name  string
-	mark  int // of txn.Tx
+	mark  txn.Mark
 	first bool
 }
 
@@ -42,7 +43,7 @@ func (s *session) savepoint(st *engine.Savepoint, to *wire.Answer) error {
 		if at >= 0 {
 			s.saves = slices.Delete(s.saves, at, at+1)
 		}
-		s.saves = append(s.saves, savepoint{st.Name, s.tx.Mark(), !s.tx.Used()})
+		s.saves = append(s.saves, savepoint{st.Name, s.tx.Mark(), !s.tx.Used() && !s.begun})
 	case at < 0:
 		return wire.Errorf(1305, "SAVEPOINT %s does not exist", st.Name)
 	case st.Action == engine.SavepointBack && s.saves[at].first:

@@ -30,6 +30,7 @@ type session struct {
 	readOnly bool                   // tx may not write
 	next     engine.Characteristics // of the next transaction alone (SET TRANSACTION)
 	saves    []savepoint            // of tx, in their order
+	begun    bool                   // tx was begun WITH CONSISTENT SNAPSHOT, at any level: no savepoint stands before it
 
 	xa *branch // of a distributed transaction, until it is prepared or has ended; nil: none
 

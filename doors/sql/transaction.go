@@ -43,7 +43,7 @@ func (s *session) statement(ctx context.Context, st *engine.Statement, params []
 		return errReadOnly
 	}
 	autocommit := s.s.Autocommit()
-	mark := 0
+	var mark txn.Mark
 	if s.tx != nil {
 		mark = s.tx.Mark()
 		if s.level.EachStatement() {
@@ -170,9 +170,10 @@ func (s *session) beginExplicit(st *engine.Statement, to *wire.Answer) error {
 	if err := s.beginNow(); err != nil {
 		return err
 	}
+	s.begun = st.Snapshot
 	if st.Snapshot && s.level == engine.RepeatableRead {
 		if err := s.s.Snapshot(s.tx); err != nil {
-			return s.failed(err, 0)
+			return s.failed(err, txn.Mark{})
 		}
 	}
 	to.OK(wire.Done{})
@@ -182,7 +183,7 @@ func (s *session) beginExplicit(st *engine.Statement, to *wire.Answer) error {
 // beginNow opens a transaction that the client has asked for.
 func (s *session) beginNow() error {
 	if _, err := s.begin(); err != nil {
-		return s.failed(err, 0)
+		return s.failed(err, txn.Mark{})
 	}
 	s.explicit = true
 	return nil
@@ -246,13 +247,13 @@ func (s *session) define(ctx context.Context, st *engine.Statement, to *wire.Ans
 		return err
 	}
 	if err := s.beginWrite(); err != nil {
-		err = s.failed(err, 0)
+		err = s.failed(err, txn.Mark{})
 		s.rollback()
 		return err
 	}
 	out, err := s.s.Run(ctx, st, nil, s.begin, to)
 	if err != nil {
-		err = s.failed(err, 0)
+		err = s.failed(err, txn.Mark{})
 		s.rollback()
 		return err
 	}
@@ -308,12 +309,12 @@ func (s *session) rollback() {
 
 func (s *session) ended() {
 	s.endWrite()
-	s.tx, s.explicit, s.saves = nil, false, nil
+	s.tx, s.explicit, s.saves, s.begun = nil, false, nil, false
 	s.s.Ended()
 }
 
 // failed takes a statement back, or the whole transaction where the error has ended it or nothing is around the statement.
-func (s *session) failed(err error, mark int) error {
+func (s *session) failed(err error, mark txn.Mark) error {
 	switch {
 	case s.tx == nil:
 	case errors.Is(err, txn.ErrDeadlock), errors.Is(err, txn.ErrTermOver), errors.Is(err, txn.ErrUnknown), errors.Is(err, txn.ErrEnded):

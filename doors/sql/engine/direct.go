@@ -69,7 +69,7 @@ func (s *Session) direct(ctx context.Context, st *Statement, params []wire.Param
 	r := &s.run
 	r.Ctx, r.Tx, r.Params, r.To, r.Reads = ctx, s.tx, params, to, 0
 	r.Wait = txn.Wait{Time: s.set().rowWait, Interrupt: ctx.Done()}
-	r.FoundRows = s.foundRows
+	r.FoundRows, r.GivesBack = s.foundRows, s.level.EachStatement()
 	if r.Keep == nil {
 		r.Keep, r.Open = func(bytes int) error { return s.kept.add(bytes) }, s.snapshot
 	}

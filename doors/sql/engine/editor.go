@@ -2,7 +2,9 @@ package engine
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
@@ -18,8 +20,10 @@ type editor struct {
 	t *tableView
 	s *Session
 
-	replaces bool   // the statement is REPLACE
-	removed  uint64 // rows that it has deleted for the one that it inserts next
+	replaces bool    // the statement is REPLACE
+	removed  uint64  // rows that it has deleted for the one that it inserts next
+	was      sql.Row // the last of them
+	last     bool    // it was found by the last of the unique keys
 
 	checks []sql.Expression // of the table; nil: not planned yet
 
@@ -126,21 +130,52 @@ func (e *editor) Insert(ctx *sql.Context, r sql.Row) error {
 	if !e.replaces {
 		return nil
 	}
-	if e.removed > 1 {
-		e.s.replaced += e.removed - 1
+	switch {
+	case e.removed > 1:
+		e.s.replaced += int64(e.removed - 1)
+	case e.removed == 1 && e.last:
+		same, err := e.same(ctx, key, r)
+		if err != nil {
+			return err
+		}
+		if same {
+			e.s.replaced--
+		}
 	}
 	e.removed = 0
 	return nil
 }
 
+// same reports whether REPLACE has put a row where the same row was. MySQL updates it then, and counts one row, if no other row can have one of its keys and
+// no foreign key refers to the table.
+func (e *editor) same(ctx *sql.Context, key []byte, r sql.Row) (bool, error) {
+	before, err := e.t.primaryKey(ctx, e.was)
+	if err != nil || !bytes.Equal(before, key) {
+		return false, err
+	}
+	was, err := e.t.encode(ctx, e.was)
+	if err != nil {
+		return false, err
+	}
+	is, err := e.t.encode(ctx, r)
+	if err != nil || !bytes.Equal(was, is) {
+		return false, err
+	}
+	refer, err := e.s.referencesTo(e.t.database, e.t.t.Name)
+	return len(refer) == 0, err
+}
+
 // insert writes a row that is not there, and its entries. but: entries that the same row had under another key, which are no duplicates.
 func (e *editor) insert(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row, but []entryOf) error {
 	t := e.t
-	value, exists, stored, err := tx.LockRow(t.t.ID, 0, key, lock.Exclusive, e.s.wait(ctx))
+	locks := tx.Locks()
+	value, exists, stored, err := e.lockPlace(ctx, tx, 0, key, e.s.upserts)
 	if err != nil {
 		return err
 	}
 	if exists {
+		e.share(tx, locks, 0, key, e.s.upserts)
+		e.last = !t.uniqueBehind(0)
 		existing, err := t.decode(key, value)
 		if err != nil {
 			return t.damaged(err)
@@ -151,7 +186,8 @@ func (e *editor) insert(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row, but
 	if err != nil {
 		return err
 	}
-	if err := e.judge(ctx, tx, entries, but, r); err != nil {
+	if err := e.judge(ctx, tx, entries, but, r, e.s.upserts); err != nil {
+		e.leave(tx, locks, key, err)
 		return err
 	}
 	if but == nil { // the row is new
@@ -174,12 +210,51 @@ func (e *editor) insert(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row, but
 	return nil
 }
 
-// judge locks entries that will be written, and refuses a unique one that another row has.
-func (e *editor) judge(ctx *sql.Context, tx *txn.Tx, entries, but []entryOf, r sql.Row) error {
-	t := e.t
+// lockPlace locks the place of a row or of an entry that will be written, if it is free. If a row has it already, the lock is Shared where another
+// transaction shares it: a statement that only fails by it needs no more. changes: it changes that row then.
+func (e *editor) lockPlace(ctx *sql.Context, tx *txn.Tx, index uint64, key []byte, changes bool) (value []byte, exists bool, stored int, err error) {
+	id, wait := e.t.t.ID, e.s.wait(ctx)
+	if changes {
+		return tx.LockRow(id, index, key, lock.Exclusive, wait)
+	}
+	value, exists, stored, err = tx.LockRow(id, index, key, lock.Exclusive, txn.Wait{})
+	if errors.Is(err, txn.ErrTooManyLocks) { // who waits may lock the table instead
+		return tx.LockRow(id, index, key, lock.Exclusive, wait)
+	}
+	if !errors.Is(err, txn.ErrBusy) {
+		return value, exists, stored, err
+	}
+	if _, taken, err := tx.Newest(id, index, key); err != nil {
+		return nil, false, 0, err
+	} else if taken {
+		if value, exists, stored, err = tx.LockRow(id, index, key, lock.Shared, wait); err != nil || exists {
+			return value, exists, stored, err
+		}
+	}
+	return tx.LockRow(id, index, key, lock.Exclusive, wait)
+}
+
+// share shares the lock on a key that another row has, with others who fail by it. changes: the statement changes that row.
+func (e *editor) share(tx *txn.Tx, locks int, index uint64, key []byte, changes bool) {
+	if !changes {
+		tx.ShareSince(locks, e.t.t.ID, index, key)
+	}
+}
+
+// leave gives back the place of a row that is not written, because another row has one of its other keys.
+func (e *editor) leave(tx *txn.Tx, locks int, key []byte, err error) {
+	if sql.ErrUniqueKeyViolation.Is(err) {
+		tx.UnlockSince(locks, e.t.t.ID, 0, key)
+	}
+}
+
+// judge locks entries that will be written, and refuses a unique one that another row has. Then it gives the others back. changes: the statement changes
+// that row.
+func (e *editor) judge(ctx *sql.Context, tx *txn.Tx, entries, but []entryOf, r sql.Row, changes bool) error {
+	t, locks := e.t, tx.Locks()
 	for i := range entries {
 		n := &entries[i]
-		value, exists, stored, err := tx.LockRow(t.t.ID, n.index.def.id, n.key, lock.Exclusive, e.s.wait(ctx))
+		value, exists, stored, err := e.lockPlace(ctx, tx, n.index.def.id, n.key, changes)
 		if err != nil {
 			return err
 		}
@@ -192,7 +267,12 @@ func (e *editor) judge(ctx *sql.Context, tx *txn.Tx, entries, but []entryOf, r s
 			return t.damaged(err)
 		}
 		primary = bytes.Clone(primary)
-		body, exists, _, err := tx.LockRow(t.t.ID, 0, primary, lock.Exclusive, e.s.wait(ctx))
+		for _, free := range entries[:i] {
+			tx.UnlockSince(locks, t.t.ID, free.index.def.id, free.key)
+		}
+		e.share(tx, locks, n.index.def.id, n.key, changes)
+		e.last = !t.uniqueBehind(i + 1)
+		body, exists, err := e.holder(ctx, tx, primary, changes)
 		if err != nil {
 			return err
 		}
@@ -206,6 +286,20 @@ func (e *editor) judge(ctx *sql.Context, tx *txn.Tx, entries, but []entryOf, r s
 		return sql.NewUniqueKeyErr(t.duplicate(ctx, n.index.def.name, n.index.def.parts, r), false, existing)
 	}
 	return nil
+}
+
+// uniqueBehind reports whether one of the indexes from a place on is unique.
+func (t *table) uniqueBehind(i int) bool {
+	return slices.ContainsFunc(t.all[i:], func(x writtenIndex) bool { return x.def.unique })
+}
+
+// holder reads the row that has a unique key, whose entry is locked. It is locked as well where the statement changes it.
+func (e *editor) holder(ctx *sql.Context, tx *txn.Tx, primary []byte, changes bool) (body []byte, exists bool, err error) {
+	if !changes {
+		return tx.Newest(e.t.t.ID, 0, primary)
+	}
+	body, exists, _, err = tx.LockRow(e.t.t.ID, 0, primary, lock.Exclusive, e.s.wait(ctx))
+	return body, exists, err
 }
 
 // duplicate is MySQL's text for a row whose key another row has.
@@ -236,6 +330,7 @@ func (e *editor) Delete(ctx *sql.Context, r sql.Row) error {
 	_, err = e.remove(ctx, tx, key, r)
 	if err == nil && e.replaces {
 		e.removed++
+		e.was = r
 	}
 	return err
 }
@@ -332,9 +427,11 @@ func (e *editor) update(ctx *sql.Context, tx *txn.Tx, was, r sql.Row) error {
 		t.given(ctx, tx, r[t.auto])
 	}
 	if !bytes.Equal(from, to) {
-		if _, exists, _, err := tx.LockRow(t.t.ID, 0, to, lock.Exclusive, e.s.wait(ctx)); err != nil {
+		locks := tx.Locks()
+		if _, exists, _, err := e.lockPlace(ctx, tx, 0, to, false); err != nil {
 			return err
 		} else if exists {
+			e.share(tx, locks, 0, to, false)
 			return sql.NewUniqueKeyErr(t.duplicate(ctx, "PRIMARY", t.def.primary, r), true, nil)
 		}
 		before, err := t.entries(ctx, was, from)
@@ -345,7 +442,8 @@ func (e *editor) update(ctx *sql.Context, tx *txn.Tx, was, r sql.Row) error {
 		if err != nil {
 			return err
 		}
-		if err := e.judge(ctx, tx, after, before, r); err != nil {
+		if err := e.judge(ctx, tx, after, before, r, false); err != nil {
+			e.leave(tx, locks, to, err)
 			return err
 		}
 		if err := e.leaveChildren(ctx, tx, from, was, r, before); err != nil {
@@ -377,7 +475,7 @@ func (e *editor) update(ctx *sql.Context, tx *txn.Tx, was, r sql.Row) error {
 			gone, fresh = append(gone, before[i]), append(fresh, after[i])
 		}
 	}
-	if err := e.judge(ctx, tx, fresh, gone, r); err != nil {
+	if err := e.judge(ctx, tx, fresh, gone, r, false); err != nil {
 		return err
 	}
 	if err := e.leaveChildren(ctx, tx, from, was, r, gone); err != nil {

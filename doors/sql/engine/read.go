@@ -358,14 +358,22 @@ func move(it store.Iter, begun *bool, reverse bool) bool {
 // readLocked reads the newest rows of a span and locks each. The keys are collected first: a statement that writes what it reads must not meet
 // its own rows again.
 func (t *tableView) readLocked(ctx *sql.Context, s *Session, tx *txn.Tx, p span) (sql.RowIter, error) {
-	r := &lockedRows{t: t, s: s, tx: tx}
+	r := &lockedRows{t: t, s: s, tx: tx, p: p}
+	if s.updates && r.givesBack() && p.id() == 0 && !p.exact {
+		r.filter = t.filter
+	}
 	if p.exact && p.id() == 0 {
-		r.keys = append(r.keys, p.from)
+		r.keys = append(r.keys, lockedKey{primary: p.from})
 		return r, nil
 	}
 	if p.exact { // the entry stands for rows that are not there yet, too
-		if _, _, _, err := tx.LockRow(t.t.ID, p.x.id, p.from, t.how.mode, r.wait(ctx)); err != nil && !(t.how.skip && errors.Is(err, txn.ErrBusy)) {
+		locks := r.locks()
+		_, exists, _, err := tx.LockRow(t.t.ID, p.x.id, p.from, t.how.mode, r.wait(ctx))
+		if err != nil && !(t.how.skip && errors.Is(err, txn.ErrBusy)) {
 			return nil, err
+		}
+		if err == nil && !exists && r.givesBack() {
+			tx.UnlockSince(locks, t.t.ID, p.x.id, p.from)
 		}
 	}
 	if t.how.ranges && !p.exact {
@@ -380,39 +388,34 @@ func (t *tableView) readLocked(ctx *sql.Context, s *Session, tx *txn.Tx, p span)
 	if t.how.ranges && t.how.mode == lock.Shared && p.id() == 0 && !s.writes { // nobody writes a row of the range, this statement neither
 		return &plainRows{t: t, s: s, tx: tx, it: it, p: p}, nil
 	}
-	defer it.Close()
-	for begun := false; move(it, &begun, p.reverse); {
-		if len(r.keys)%1024 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		key := it.Key()[sqlmachine.PrefixBytes:]
-		if p.id() != 0 {
-			s.reads.entries++
-			value, err := it.Value()
-			if err == nil {
-				key, err = row.PrimaryOf(key, value)
-			}
-			if err != nil {
-				return nil, t.damaged(err)
-			}
-		}
-		if err := s.kept.add(len(key) + keptKeyBytes); err != nil {
-			return nil, err
-		}
-		r.keys = append(r.keys, bytes.Clone(key))
-	}
-	return r, it.Error()
+	r.follows = !p.exact && !t.how.ranges && s.follows(t.table, p)
+	return r, r.collect(ctx, it, 0)
 }
 
 // keptKeyBytes is about what a key takes in memory beside its bytes.
 const keptKeyBytes = 32
+
+// lockedKey is where a row is.
+type lockedKey struct {
+	primary []byte
+	entry   []byte // of the index by which it was found; nil: it is primary
+}
 
 // lockedRows locks rows as the caller asks for them.
 type lockedRows struct {
 	t    *tableView
 	s    *Session
 	tx   *txn.Tx
-	keys [][]byte
+	p    span
+	keys []lockedKey
+
+	follows     bool       // behind a wait the rest of the span is read again
+	pieces      bool       // it is, in pieces: from p.from on, or before p.to, there are keys that were not collected yet
+	before      *lockedKey // the last row that was given; nil: none was
+	waited      []byte     // the key that was waited for last; nil: none was
+	waitedLocks int        // before it
+
+	filter sql.Expression // by which a row that another transaction has locked is judged before it is waited for; nil: none is
 }
 
 func (r *lockedRows) wait(ctx *sql.Context) txn.Wait {
@@ -423,17 +426,41 @@ func (r *lockedRows) wait(ctx *sql.Context) txn.Wait {
 }
 
 func (r *lockedRows) Next(ctx *sql.Context) (sql.Row, error) {
-	for len(r.keys) > 0 {
-		key := r.keys[0]
+	for {
+		more, err := r.more(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			return nil, io.EOF
+		}
+		at := r.keys[0]
 		r.keys = r.keys[1:]
-		value, exists, _, err := r.tx.LockRow(r.t.t.ID, 0, key, r.t.how.mode, r.wait(ctx))
+		key, locks, waited := at.primary, r.locks(), r.tx.Waited()
+		value, exists, wanted, err := r.lock(ctx, key)
+		if err == nil && r.follows && r.tx.Waited() != waited {
+			r.follow(key, locks)
+			continue
+		}
+		r.before = &at
+		if bytes.Equal(key, r.waited) {
+			locks = r.waitedLocks
+		}
 		switch {
 		case errors.Is(err, txn.ErrBusy) && r.t.how.skip:
 			continue
 		case err != nil:
 			return nil, err
-		case !exists:
+		case !wanted:
 			continue
+		case !exists:
+			if r.givesBack() {
+				r.tx.UnlockSince(locks, r.t.t.ID, 0, key)
+			}
+			continue
+		}
+		if r.givesBack() {
+			r.s.rejected = lockedRow{tx: r.tx, locks: locks, table: r.t.t.ID, key: key}
 		}
 		r.s.reads.rows++
 		r.s.kept.read(len(r.t.schema.Schema), len(value))
@@ -443,7 +470,6 @@ func (r *lockedRows) Next(ctx *sql.Context) (sql.Row, error) {
 		}
 		return values, nil
 	}
-	return nil, io.EOF
 }
 
 func (r *lockedRows) Close(*sql.Context) error { return nil }

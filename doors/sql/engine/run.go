@@ -40,6 +40,8 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 	s.gathered, s.inserted, s.replaced = newGathered(st), inserted{}, 0
 	s.interrupt, s.writes, s.target = ctx.Done(), st.Kind == KindWrite, targetOf(st.ast)
 	s.digits = nil
+	s.moves, s.movesAny = movedBy(st, s.gathered != nil)
+	s.updates, s.upserts, s.rejected = s.gathered == nil && verbOf(st.ast) == "UPDATE", upserts(st.ast), lockedRow{}
 	s.shows, s.row = !st.tables && (st.Kind == KindOther || st.Kind == KindRead), 0
 	if _, ok := st.ast.(*sqlparser.Set); ok {
 		s.settings = ""
@@ -83,7 +85,7 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 		}
 	}()
 	out, err = s.send(c, schema, rows, to)
-	out.Done.Affected += s.replaced
+	out.Done.Affected = uint64(int64(out.Done.Affected) + s.replaced)
 	if !s.inserted.generated { // the library has the session's LAST_INSERT_ID, of whichever statement
 		out.Done.InsertID = 0
 		if _, ok := st.ast.(*sqlparser.Insert); ok {
@@ -100,6 +102,12 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 		out.Done.Affected = uint64(len(s.gathered.all))
 	}
 	return out, s.gathered.apply(c)
+}
+
+// upserts reports whether a statement changes a row that has one of the keys which it inserts.
+func upserts(ast sqlparser.Statement) bool {
+	in, ok := ast.(*sqlparser.Insert)
+	return ok && (in.Action == sqlparser.ReplaceStr || len(in.OnDup) > 0)
 }
 
 // targetOf is the table that INSERT or REPLACE writes.
@@ -208,7 +216,10 @@ func bound(c *sql.Context, b *planbuilder.Builder, ast sqlparser.Statement, text
 	if node, err = carrying(c, node); err != nil {
 		return nil, nil, err
 	}
-	node, err = everywhere(c, node, exactConstants)
+	if node, err = everywhere(c, node, exactConstants); err != nil {
+		return nil, nil, err
+	}
+	node, err = simplified(c, node, flags)
 	return node, flags, err
 }
 
@@ -223,6 +234,12 @@ func (s *Session) repaired(c *sql.Context, st *Statement, n sql.Node) (sql.Node,
 	if st.Kind == KindWrite {
 		var err error
 		if n, err = s.assigning(c, st, n); err != nil {
+			return nil, err
+		}
+	}
+	if st.Kind == KindWrite || st.Kind == KindLock {
+		var err error
+		if n, err = everywhere(c, n, rejecting); err != nil {
 			return nil, err
 		}
 	}

@@ -29,23 +29,29 @@ type Session struct {
 	tlsVersion, tlsCipher string
 
 	// Of the statement that runs.
-	cat    *sqlmachine.Catalogue
-	begin  func() (*txn.Tx, error) // nil: the statement reads no rows
-	tx     *txn.Tx
-	reads  reads
-	values []any      // of the parameters of a kept plan; nil: no such plan runs
-	used   []tableUse // tables that were opened while a plan was made
-	opened int        // tables with numbered rows that were opened
-	verb   string     // by which an error names the statement
-	shows  bool       // the statement reads definitions and no rows
-	digits []int      // behind the points of the result's columns; nil, or -1: as their types say
-	row    int        // that is stored, from 1
-	level  Level      // of the transaction
-	shares bool       // plain reads lock what they read
-	kept   kept
-	memory *sql.MemoryManager  // over kept
-	writes bool                // the statement is of KindWrite
-	target sqlparser.TableName // of INSERT and REPLACE, which name it without a mark; empty: the statement is another one
+	cat      *sqlmachine.Catalogue
+	begin    func() (*txn.Tx, error) // nil: the statement reads no rows
+	tx       *txn.Tx
+	reads    reads
+	values   []any      // of the parameters of a kept plan; nil: no such plan runs
+	used     []tableUse // tables that were opened while a plan was made
+	opened   int        // tables with numbered rows that were opened
+	verb     string     // by which an error names the statement
+	shows    bool       // the statement reads definitions and no rows
+	digits   []int      // behind the points of the result's columns; nil, or -1: as their types say
+	row      int        // that is stored, from 1
+	level    Level      // of the transaction
+	shares   bool       // plain reads lock what they read
+	kept     kept
+	memory   *sql.MemoryManager  // over kept
+	writes   bool                // the statement is of KindWrite
+	moves    map[string]bool     // columns that it sets in rows while it reads others
+	movesAny bool                // it puts rows into a table that it may read
+	updates  bool                // the statement is UPDATE of one table
+	upserts  bool                // it changes a row that has a key which it inserts
+	target   sqlparser.TableName // of INSERT and REPLACE, which name it without a mark; empty: the statement is another one
+
+	rejected lockedRow // that a condition is judged of at READ COMMITTED
 
 	interrupt <-chan struct{} // ends what the statement waits for
 
@@ -53,7 +59,7 @@ type Session struct {
 	processes processes
 
 	inserted inserted
-	replaced uint64    // rows that REPLACE has deleted, without the first for each row that it inserts: the library counts that one
+	replaced int64     // rows that REPLACE has deleted, without the first for each row that it inserts: the library counts that one. It counts one too many for a row that was the same
 	gathered *gathered // nil: the statement changes rows while it reads, or changes none
 
 	now      settings

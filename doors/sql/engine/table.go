@@ -86,6 +86,7 @@ type tableView struct {
 	*table
 	how     reading
 	columns sql.PrimaryKeySchema
+	filter  sql.Expression // that stands right over the table, where its rows are locked; nil: none does
 }
 
 var (

@@ -10,7 +10,14 @@ import (
 
 // lockRow locks the row of a key and splits it. The key is one that the transaction may keep.
 func (r *Run) lockRow(p *Program, key []byte) (exists bool, stored int, err error) {
+	locks := 0
+	if r.GivesBack {
+		locks = r.Tx.Locks()
+	}
 	value, exists, stored, err := r.Tx.LockRow(p.t.ID, 0, key, lock.Exclusive, r.Wait)
+	if err == nil && !exists && r.GivesBack {
+		r.Tx.UnlockSince(locks, p.t.ID, 0, key)
+	}
 	if err != nil || !exists {
 		return false, stored, err
 	}
@@ -98,41 +105,40 @@ func same(a, b row.Value) bool {
 	return a.Kind == b.Kind && a.Int == b.Int && a.Uint == b.Uint && bytes.Equal(a.Bytes, b.Bytes)
 }
 
+// moved is the entry of a row that gets another key.
+type moved struct{ gone, fresh entry }
+
 // change writes a row that has changed, and the entries that have.
 func (r *Run) change(p *Program, key []byte, stored int, was, is []row.Value) error {
 	t := p.t
-	var room [4]struct {
-		x           *Index
-		gone, fresh entry
-	}
-	moved := room[:0]
+	var room [4]moved
+	var pointers [4]*entry
+	all, fresh := room[:0], pointers[:0]
 	for _, i := range p.touched {
 		x := &t.Indexes[i]
-		gone, fresh := x.entryOf(was, key), x.entryOf(is, key)
-		if !bytes.Equal(gone.key, fresh.key) {
-			moved = append(moved, struct {
-				x           *Index
-				gone, fresh entry
-			}{x, gone, fresh})
+		m := moved{x.entryOf(was, key), x.entryOf(is, key)}
+		if !bytes.Equal(m.gone.key, m.fresh.key) {
+			all = append(all, m)
 		}
 	}
-	for i := range moved {
-		if err := r.judge(t, moved[i].x, &moved[i].fresh, is); err != nil {
-			return err
-		}
+	for i := range all {
+		fresh = append(fresh, &all[i].fresh)
+	}
+	if _, err := r.judge(t, fresh, is); err != nil {
+		return err
 	}
 	body, err := t.Layout.AppendValues(make([]byte, 0, t.sizeOf(is)), is)
 	if err != nil {
 		return err
 	}
-	for i := range moved {
-		if err := r.removeEntry(t, moved[i].x, &moved[i].gone); err != nil {
+	for i := range all {
+		if err := r.removeEntry(t, &all[i].gone); err != nil {
 			return err
 		}
 	}
-	for i := range moved {
-		m := &moved[i]
-		if err := r.Tx.Put(t.ID, m.x.ID, m.fresh.key, m.fresh.value, m.fresh.stored); err != nil {
+	for i := range all {
+		e := &all[i].fresh
+		if err := r.Tx.Put(t.ID, e.x.ID, e.key, e.value, e.stored); err != nil {
 			return err
 		}
 	}
@@ -156,7 +162,7 @@ func (r *Run) remove(p *Program, s *Shape) (out Outcome, ok bool, err error) {
 	}
 	for i := range t.Indexes {
 		e := t.Indexes[i].entryOf(was, key)
-		if err := r.removeEntry(t, &t.Indexes[i], &e); err != nil {
+		if err := r.removeEntry(t, &e); err != nil {
 			return out, true, err
 		}
 	}

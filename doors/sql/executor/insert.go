@@ -92,21 +92,25 @@ func (r *Run) number(t *Table, one []row.Value) (generated bool, err error) {
 func (r *Run) insertRow(p *Program, one []row.Value) error {
 	t := p.t
 	key := t.KeyPart.AppendValue(nil, one[t.Key])
+	locks := r.Tx.Locks()
 	_, exists, stored, err := r.lockPlace(t, 0, key)
 	if err != nil {
 		return err
 	}
 	if exists {
+		r.Tx.ShareSince(locks, t.ID, 0, key)
 		return duplicate(t, "PRIMARY", []string{textOf(one[t.Key], 0)})
 	}
-	entries := make([]entry, len(t.Indexes))
+	entries, all := make([]entry, len(t.Indexes)), make([]*entry, len(t.Indexes))
 	for i := range t.Indexes {
 		entries[i] = t.Indexes[i].entryOf(one, key)
+		all[i] = &entries[i]
 	}
-	for i := range entries {
-		if err := r.judge(t, &t.Indexes[i], &entries[i], one); err != nil {
-			return err
+	if taken, err := r.judge(t, all, one); err != nil {
+		if taken {
+			r.Tx.UnlockSince(locks, t.ID, 0, key)
 		}
+		return err
 	}
 	body, err := t.Layout.AppendValues(make([]byte, 0, t.sizeOf(one)), one)
 	if err != nil {

@@ -18,6 +18,7 @@ type Run struct {
 	To        *wire.Answer
 	Open      func() error          // opens the transaction's snapshot, if it has none
 	Keep      func(bytes int) error // counts what is kept in memory, and refuses it
+	GivesBack bool                  // the lock of a row that is not there: at READ COMMITTED
 	FoundRows bool                  // UPDATE counts the rows that were found
 
 	Reads uint64 // rows that were read

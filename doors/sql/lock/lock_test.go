@@ -107,7 +107,20 @@ func TestStories(t *testing.T) {
 		case "unlock":
 			o.Unlock([]byte(words[2]))
 		case "drop":
-			o.UnlockAll(func(key string) bool { return strings.HasPrefix(key, words[2]) })
+			o.UnlockAll(0, func(key string) bool { return strings.HasPrefix(key, words[2]) })
+		case "since", "share", "dropsince": // behind so many locks
+			var mark int
+			if _, err := fmt.Sscan(words[2], &mark); err != nil {
+				t.Fatal(err)
+			}
+			switch words[1] {
+			case "since":
+				o.UnlockSince(mark, []byte(words[3]))
+			case "share":
+				o.ShareSince(mark, []byte(words[3]))
+			default:
+				o.UnlockAll(mark, func(key string) bool { return strings.HasPrefix(key, words[3]) })
+			}
 		case "release":
 			o.Release()
 		default:

@@ -379,13 +379,45 @@ func (o *Owner) Unlock(key []byte) {
 	o.leave(on)
 }
 
-// UnlockAll gives back the locks on all keys for which drop reports true. What they protected is protected in another way by now.
-func (o *Owner) UnlockAll(drop func(key string) bool) {
+// UnlockSince gives back the lock on a key, if the owner has got it behind the first so many of its locks, as Held counted them.
+func (o *Owner) UnlockSince(mark int, key []byte) {
+	o.t.mu.Lock()
+	defer o.t.mu.Unlock()
+	if on, at := o.since(mark, key); on != nil {
+		o.held = slices.Delete(o.held, at, at+1)
+		o.leave(on)
+	}
+}
+
+// ShareSince makes a lock Shared instead of Exclusive, if the owner has got it behind the first so many of its locks.
+func (o *Owner) ShareSince(mark int, key []byte) {
+	o.t.mu.Lock()
+	defer o.t.mu.Unlock()
+	if on, _ := o.since(mark, key); on != nil {
+		on.of(o).modes = 1 << Shared
+		o.t.serve(on)
+	}
+}
+
+// since returns the lock on a key, and its place among those held, if the owner has got it behind the first so many. Guarded by the table's mu.
+func (o *Owner) since(mark int, key []byte) (on *resource, at int) {
+	if on = o.t.locks[string(key)]; on == nil || mark >= len(o.held) {
+		return nil, -1
+	}
+	if at = slices.Index(o.held[mark:], on); at < 0 {
+		return nil, -1
+	}
+	return on, mark + at
+}
+
+// UnlockAll gives back the locks on all keys for which drop reports true, but for the first so many of them. What they protected is protected in another
+// way by now, or is not there any more.
+func (o *Owner) UnlockAll(mark int, drop func(key string) bool) {
 	o.t.mu.Lock()
 	defer o.t.mu.Unlock()
 	var rest, gone []*resource // new slices: the old one may be large
-	for _, on := range o.held {
-		if drop(on.key) {
+	for i, on := range o.held {
+		if i >= mark && drop(on.key) {
 			gone = append(gone, on)
 		} else {
 			rest = append(rest, on)

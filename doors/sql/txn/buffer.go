@@ -85,11 +85,11 @@ func (b *Buffer) write(key, value []byte, deleted bool, stored int) error {
 // Mark returns a place to which Rollback may go back.
 func (b *Buffer) Mark() int { return b.gone + len(b.undo) }
 
-// Rollback takes back everything that was written since the mark. Marks behind it are of no use any more. False: some of it is staged, and nothing was
-// taken back.
-func (b *Buffer) Rollback(mark int) bool {
+// Rollback takes back everything that was written since the mark. Marks behind it are of no use any more. never are the keys that neither the store nor the
+// buffer has any more. False: some of it is staged, and nothing was taken back.
+func (b *Buffer) Rollback(mark int) (never map[string]bool, ok bool) {
 	if mark < b.gone {
-		return false
+		return nil, false
 	}
 	for len(b.undo) > mark-b.gone {
 		u := b.undo[len(b.undo)-1]
@@ -98,11 +98,17 @@ func (b *Buffer) Rollback(mark int) bool {
 		if u.fresh {
 			b.all.remove(u.row.key)
 			b.bytes -= len(u.row.key) + opBytes
+			if u.row.stored < 0 {
+				if never == nil {
+					never = map[string]bool{}
+				}
+				never[string(u.row.key)] = true
+			}
 			continue
 		}
 		u.row.value, u.row.deleted = u.value, u.deleted
 	}
-	return true
+	return never, true
 }
 
 // keep has no write before now taken back any more.

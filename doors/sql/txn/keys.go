@@ -1,12 +1,15 @@
 package txn
 
 import (
+	"bytes"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/holdfastdb/holdfast/core/store"
 	"github.com/holdfastdb/holdfast/doors/sql/lock"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
+	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
 )
 
 // A transaction that has locked many keys of a table gives them back: the memory for locks is bounded. What it has written is staged first, because
@@ -98,6 +101,28 @@ func (x *Tx) lockKey(table uint64, full []byte, mode lock.Mode, wait Wait) error
 	return err
 }
 
+// Locks is how many locks the transaction has, for UnlockSince and ShareSince.
+func (x *Tx) Locks() int { return x.owner.Held() }
+
+// UnlockSince gives back the lock on a row or an entry, if the transaction has got it since it had so many locks. What LockRow has answered then does not
+// hold any more.
+func (x *Tx) UnlockSince(locks int, table, index uint64, key []byte) {
+	if x.ended {
+		return
+	}
+	x.owner.UnlockSince(locks, append(sqlmachine.AppendPrefix(nil, table, index), key...))
+	x.reads = slices.DeleteFunc(x.reads, func(r sqlpart.Read) bool {
+		return r.Table == table && r.Index == index && bytes.Equal(r.Key, key)
+	})
+}
+
+// ShareSince shares the lock on a row or an entry with others, if the transaction has got it since it had so many locks, and writes nothing there.
+func (x *Tx) ShareSince(locks int, table, index uint64, key []byte) {
+	if !x.ended {
+		x.owner.ShareSince(locks, append(sqlmachine.AppendPrefix(nil, table, index), key...))
+	}
+}
+
 // lockFree locks a key that no other transaction has staged. It waits for one that has before it asks for the lock: a row that it does not get in time
 // stays free. Behind the lock it looks again, because what was staged meanwhile needs the lock no more.
 func (x *Tx) lockFree(table uint64, full []byte, mode lock.Mode, wait Wait) error {
@@ -122,6 +147,7 @@ func (x *Tx) mayStage() bool { return x.own.Bytes() > 0 && !x.small }
 func (x *Tx) lockOver(table uint64, full []byte, mode lock.Mode, wait Wait) error {
 	for {
 		r, err := x.owner.LockOver(tableKey(table), full, mode, wait.Time != 0)
+		x.count(r)
 		if err := x.granted(mode, x.t.await(x.owner, r, err, x.turn, wait)); r == nil || err != nil {
 			return err
 		}
@@ -143,7 +169,7 @@ func (x *Tx) lockAll(table uint64, u *used, wait Wait) error {
 	}
 	u.keys.all = mode
 	prefix := string(sqlmachine.AppendPrefix(nil, table, 0)[:sqlmachine.TableBytes])
-	x.owner.UnlockAll(func(key string) bool { return strings.HasPrefix(key, prefix) })
+	x.owner.UnlockAll(0, func(key string) bool { return strings.HasPrefix(key, prefix) })
 	return nil
 }
 

@@ -239,7 +239,7 @@ func (x *Tx) stage() error {
 	}
 	all := x.own.all
 	x.own.staged(s.id, s.pieces)
-	x.owner.UnlockAll(func(key string) bool { return all.get([]byte(key)) != nil })
+	x.owner.UnlockAll(0, func(key string) bool { return all.get([]byte(key)) != nil })
 	return nil
 }
 

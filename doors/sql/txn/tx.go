@@ -28,6 +28,7 @@ type Tx struct {
 	ended bool
 
 	ranged bool // it has locked a range
+	waited int  // locks that it has waited for
 	yields bool // of those that wait in a circle it gives up
 
 	staged *staged // what the log has of it; nil: nothing
@@ -101,8 +102,19 @@ func (x *Tx) lock(key []byte, mode lock.Mode, wait Wait) error {
 	}
 	x.owner.SetWeight(x.weight())
 	r, err := x.owner.Lock(key, mode, wait.Time != 0)
+	x.count(r)
 	return x.granted(mode, x.t.await(x.owner, r, err, x.turn, wait))
 }
+
+// count counts the locks that were waited for.
+func (x *Tx) count(r *lock.Request) {
+	if r != nil {
+		x.waited++
+	}
+}
+
+// Waited is how many locks the transaction has waited for.
+func (x *Tx) Waited() int { return x.waited }
 
 // weight is how many bytes the transaction has written, by which one of a circle is chosen to give up.
 func (x *Tx) weight() int64 {
@@ -313,17 +325,34 @@ func (x *Tx) Writes() bool { return x.own.Bytes() > 0 || x.staged != nil }
 // Used reports whether the transaction has used a table, or opened its snapshot.
 func (x *Tx) Used() bool { return len(x.tables) > 0 || x.view != nil }
 
-// Mark returns a place for RollbackTo: before a statement, or a savepoint.
-func (x *Tx) Mark() int { return x.own.Mark() }
+// Mark is a place in what a transaction has done. The zero value is its beginning.
+type Mark struct{ writes, locks int }
 
-// RollbackTo takes back the writes since a mark. Locks stay, as in MySQL. Error: ErrPieces, where some of the writes are staged: the whole transaction is
-// rolled back then.
-func (x *Tx) RollbackTo(mark int) error {
-	if !x.ended && x.own.Rollback(mark) {
-		return nil
+// Mark returns a place for RollbackTo: before a statement, or a savepoint.
+func (x *Tx) Mark() Mark { return Mark{x.own.Mark(), x.owner.Held()} }
+
+// RollbackTo takes back the writes since a mark. Locks stay, as in MySQL, but for those on the places of rows that were inserted since: they are not there any
+// more. Error: ErrPieces, where some of the writes are staged: the whole transaction is rolled back then.
+func (x *Tx) RollbackTo(mark Mark) error {
+	if !x.ended {
+		if never, ok := x.own.Rollback(mark.writes); ok {
+			x.leave(mark.locks, never)
+			return nil
+		}
 	}
 	x.end()
 	return ErrPieces
+}
+
+// leave gives back the locks on keys that were got behind the first so many.
+func (x *Tx) leave(locks int, keys map[string]bool) {
+	if len(keys) == 0 {
+		return
+	}
+	x.owner.UnlockAll(locks, func(key string) bool { return keys[key] })
+	x.reads = slices.DeleteFunc(x.reads, func(r sqlpart.Read) bool {
+		return keys[string(append(sqlmachine.AppendPrefix(nil, r.Table, r.Index), r.Key...))]
+	})
 }
 
 // Rollback ends the transaction without an effect. A second call does nothing.

@@ -209,26 +209,36 @@ func TestSnapshotsAndLocks(t *testing.T) {
 	}
 }
 
-// TestStatementsAndSavepoints: what a statement wrote is taken back, its locks stay.
+// TestStatementsAndSavepoints: what a statement wrote is taken back, its locks stay, but for those of rows that it has inserted.
 func TestStatementsAndSavepoints(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	before := w.begin()
+	w.must(w.set(before, "c", "1"))
+	w.must(before.Commit())
 	x := w.begin()
 	w.must(w.set(x, "a", "1"))
 	mark := x.Mark()
 	w.must(w.set(x, "a", "2"))
 	w.must(w.set(x, "b", "2"))
+	w.must(w.set(x, "c", "2"))
 	x.RollbackTo(mark)
 	y := w.begin()
-	if _, _, _, err := y.LockRow(w.table.ID, 0, []byte("b"), lock.Shared, Wait{}); !errors.Is(err, ErrBusy) {
+	if _, _, _, err := y.LockRow(w.table.ID, 0, []byte("b"), lock.Shared, Wait{}); err != nil {
+		t.Errorf("the place of a row that was taken back: %v", err)
+	}
+	if _, _, _, err := y.LockRow(w.table.ID, 0, []byte("a"), lock.Shared, Wait{}); !errors.Is(err, ErrBusy) {
+		t.Errorf("the lock of a row that was inserted before: %v", err)
+	}
+	if _, _, _, err := y.LockRow(w.table.ID, 0, []byte("c"), lock.Shared, Wait{}); !errors.Is(err, ErrBusy) {
 		t.Errorf("the lock of a statement that was taken back: %v", err)
 	}
-	if _, _, _, err := y.LockRow(w.table.ID, 0, []byte("b"), lock.Shared, Wait{Time: time.Millisecond}); !errors.Is(err, ErrLockTimeout) {
+	if _, _, _, err := y.LockRow(w.table.ID, 0, []byte("c"), lock.Shared, Wait{Time: time.Millisecond}); !errors.Is(err, ErrLockTimeout) {
 		t.Errorf("waited for: %v", err)
 	}
 	interrupt := make(chan struct{})
 	close(interrupt)
-	if _, _, _, err := y.LockRow(w.table.ID, 0, []byte("b"), lock.Shared, Wait{Time: -1, Interrupt: interrupt}); !errors.Is(err, ErrInterrupted) {
+	if _, _, _, err := y.LockRow(w.table.ID, 0, []byte("c"), lock.Shared, Wait{Time: -1, Interrupt: interrupt}); !errors.Is(err, ErrInterrupted) {
 		t.Errorf("interrupted: %v", err)
 	}
 	x.SetNextAuto(w.table.ID, 9)

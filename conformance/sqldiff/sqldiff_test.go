@@ -1,0 +1,137 @@
+package main
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// TestScriptsAreDrawnAlike: a seed stands for its scripts, and they are short.
+func TestScriptsAreDrawnAlike(t *testing.T) {
+	verbs := map[verb]int{}
+	for i := range 200 {
+		s := newScript(rand.New(rand.NewPCG(1, uint64(i))), i)
+		if again := newScript(rand.New(rand.NewPCG(1, uint64(i))), i); s.String() != again.String() {
+			t.Fatalf("script %d is drawn twice:\n%s\nand\n%s", i, s, again)
+		}
+		if n := s.statements(); n < 6 || n > 20 || s.sessions < 2 || s.sessions > mostSessions {
+			t.Errorf("script %d has %d statements of %d sessions", i, n, s.sessions)
+		}
+		for j := range s.steps {
+			verbs[s.steps[j].verb]++
+		}
+	}
+	for v := verbSet; v <= verbLast; v++ {
+		if verbs[v] == 0 {
+			t.Errorf("no step of kind %d was drawn", v)
+		}
+	}
+}
+
+// conflict is a script of which b's last step meets what a has locked.
+func conflict(first, second step) *script {
+	s := &script{sessions: 2, levels: [mostSessions]string{"REPEATABLE READ", "REPEATABLE READ"}}
+	first.who, second.who = 0, 1
+	s.steps = []step{{who: 0, verb: verbBegin, text: "BEGIN"}, first, {who: 1, verb: verbBegin, text: "BEGIN"}, second}
+	return s
+}
+
+// told are records of such a script in which b was told two things.
+func told(theirs, ours, status string) (a, b *record) {
+	make := func(last string) *record {
+		r := &record{ids: [mostSessions]int64{11, 12, 13}}
+		for at, answer := range []string{"ok, 0 rows", "ok, 1 rows", "ok, 0 rows", last} {
+			who := at / 2
+			r.steps = append(r.steps, outcome{told: map[int]string{who: answer}, of: map[int]int{who: at},
+				holds: [2]string{"rows 10|5|100|0 2|1|20|0 4|2|40|0", "rows 1|0"}})
+		}
+		return r
+	}
+	a, b = make(theirs), make(ours)
+	a.steps[3].status = status
+	return a, b
+}
+
+// waitingFor is what MariaDB says while connection 12 waits.
+func waitingFor(index, mode string, fields ...string) string {
+	var b strings.Builder
+	b.WriteString("\nLIST OF TRANSACTIONS FOR EACH SESSION:\n---TRANSACTION 77, ACTIVE 0 sec starting index read\nmysql tables in use 1, locked 1\n" +
+		"LOCK WAIT 2 lock struct(s), heap size 1128, 1 row lock(s)\nMariaDB thread id 12, OS thread handle 1, query id 5 127.0.0.1 sqldiff Updating\n" +
+		"------- TRX HAS BEEN WAITING 33 us FOR THIS LOCK TO BE GRANTED:\nRECORD LOCKS space id 6 page no 3 n bits 320 index " + index +
+		" of table `sqldiff`.`t` trx id 77 lock_mode " + mode + " waiting\nRecord lock, heap no 3 PHYSICAL RECORD: n_fields 6; compact format; info bits 0\n")
+	for i, f := range fields {
+		b.WriteString(" " + string(rune('0'+i)) + ": len 4; hex " + f + "; asc     ;;\n")
+	}
+	b.WriteString("\n------------------\n---TRANSACTION 76, ACTIVE 0 sec\nMariaDB thread id 11, OS thread handle 1, query id 4 127.0.0.1 sqldiff\n")
+	return b.String()
+}
+
+// TestWaitsAreRead: whose lock, of which index, on which record.
+func TestWaitsAreRead(t *testing.T) {
+	ids := [mostSessions]int64{11, 12, 13}
+	for status, want := range map[string]wait{
+		waitingFor("PRIMARY", "X locks rec but not gap", "80000004", "000000000019"):               {who: 1, table: "t", index: "PRIMARY", mode: "X locks rec but not gap", key: 4, id: 4},
+		waitingFor("by_k", "X", "80000002", "80000006"):                                            {who: 1, table: "t", index: "by_k", mode: "X", key: 2, id: 6},
+		waitingFor("PRIMARY", "X locks gap before rec insert intention", "80000008"):               {who: 1, table: "t", index: "PRIMARY", mode: "X locks gap before rec insert intention", key: 8, id: 8},
+		waitingFor("by_k", "X insert intention"):                                                   {who: 1, table: "t", index: "by_k", mode: "X insert intention", end: true},
+		strings.ReplaceAll(waitingFor("PRIMARY", "S", "7fffffff"), "thread id 12", "thread id 13"): {who: 2, table: "t", index: "PRIMARY", mode: "S", key: -1, id: -1},
+	} {
+		all := waitsOf(status, ids)
+		if len(all) != 1 || *all[0] != want {
+			t.Errorf("%v, not %+v, in\n%s", all, want, status)
+		}
+	}
+	if all := waitsOf("", ids); all != nil {
+		t.Errorf("%v in nothing", all)
+	}
+}
+
+// TestReasonsCoverNothingElse: each reason covers what it is for, and none covers answers that differ otherwise.
+func TestReasonsCoverNothingElse(t *testing.T) {
+	at := func(lo, hi int) []span { return []span{{table: "t", index: "PRIMARY", lo: lo, hi: hi}} }
+	update := func(spans []span) step { return step{verb: verbUpdate, text: "UPDATE t SET v = v + 1", spans: spans} }
+	insert := func(id, k, u int) step {
+		return step{verb: verbInsert, text: "INSERT INTO t VALUES", keys: []row{{table: "t", id: id, k: k, u: u}}}
+	}
+	for _, c := range []struct {
+		name          string
+		first, second step
+		theirs, ours  string
+		status        string
+		reason        string
+	}{
+		{"an insert into a locked gap", update(at(2, 4)), insert(3, 1, null), waits, "ok, 1 rows", waitingFor("PRIMARY", "X locks gap before rec insert intention", "80000004"), "gap"},
+		{"the row behind a range", update(at(1, 3)), update(at(4, 4)), waits, "ok, 1 rows", waitingFor("PRIMARY", "X locks rec but not gap", "80000004"), "behind"},
+		{"a row that is not committed", insert(3, 1, null), update(at(2, 4)), waits, "ok, 2 rows", waitingFor("PRIMARY", "X", "80000003"), "uncommitted"},
+		{"the place of no row", update(at(3, 3)), update(at(3, 3)), "ok, 0 rows", waits, "", "place"},
+
+		{"a row that both name", update(at(4, 4)), update(at(4, 4)), waits, "ok, 1 rows", waitingFor("PRIMARY", "X locks rec but not gap", "80000004"), ""},
+		{"a row in both ranges", update(at(2, 4)), update(at(4, 9)), waits, "ok, 2 rows", waitingFor("PRIMARY", "X", "80000004"), ""},
+		{"a row that nobody has locked", update(at(2, 2)), update(at(4, 4)), "ok, 1 rows", waits, "", ""},
+		{"a lost row", update(at(2, 2)), update(at(4, 10)), "ok, 2 rows", "ok, 1 rows", "", ""},
+		{"another error", insert(3, 1, null), insert(4, 1, null), "error 1062", "error 1213", "", ""},
+		{"no error", insert(3, 1, null), insert(4, 1, null), "error 1062", "ok, 1 rows", "", ""},
+		{"other rows", update(at(2, 2)), step{verb: verbRead, text: "SELECT", spans: at(2, 2)}, "rows 2|1|20|0", "rows 2|1|20|1", "", ""},
+		{"a deadlock of nobody", update(at(2, 2)), update(at(4, 4)), "ok, 1 rows", "error 1213", "", ""},
+	} {
+		s := conflict(c.first, c.second)
+		theirs, ours := told(c.theirs, c.ours, c.status)
+		d := compare(theirs, ours)
+		if d == nil || d.at != 3 || d.who != 1 || d.of != 3 {
+			t.Errorf("%s: the difference is %v", c.name, d)
+			continue
+		}
+		if got := reasonOf(s, d); got != c.reason {
+			t.Errorf("%s: the reason is %q, not %q", c.name, got, c.reason)
+		}
+	}
+}
+
+// TestTheSameIsNoDifference: also where both say it in their own numbers.
+func TestTheSameIsNoDifference(t *testing.T) {
+	for theirs, ours := range map[string]string{"rows 2|1": "rows 2|1", waits: waits, "error 1205": "error 3572"} {
+		if d := compare(told(theirs, ours, "")); d != nil {
+			t.Errorf("%s and %s: %v", theirs, ours, d)
+		}
+	}
+}
