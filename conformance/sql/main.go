@@ -86,7 +86,9 @@ func run(s *suite, table string) error {
 	if !s.quick {
 		s.do("kills of a loaded server", s.killsLoaded)
 		s.do("rolling upgrade and back", s.fromBuildBefore)
+		s.do("columns over a change of builds", s.columnsOverBuilds)
 	}
+	s.do("kills while a table is copied", s.killsOfCopies)
 	s.do("64 kv clients beside sysbench prepare", s.besidePrepare)
 	s.do("a large result read at 1 MiB/s", s.slowReader)
 	s.do("restore from a snapshot", s.fromSnapshot)

@@ -46,8 +46,14 @@ type rig struct {
 
 func newRig(t testing.TB, with ...func(*txn.Options)) *rig {
 	t.Helper()
+	return newRigOn(t, store.NewMem(), with...)
+}
+
+// newRigOn is newRig with a store that may have rows: those of a member that is started again.
+func newRigOn(t testing.TB, st store.Store, with ...func(*txn.Options)) *rig {
+	t.Helper()
 	m, idents := sqlmachine.NewVerifying(), mident.New()
-	r := &rig{Member: workertest.New(), t: t, rig: machinetest.Open(t, store.NewMem(), idents, m), m: m, idents: idents}
+	r := &rig{Member: workertest.New(), t: t, rig: machinetest.Open(t, st, idents, m), m: m, idents: idents}
 	var mu sync.Mutex
 	propose := func(parts []entry.Part) (*entry.Result, error) {
 		mu.Lock()
@@ -82,7 +88,7 @@ func newRig(t testing.TB, with ...func(*txn.Options)) *rig {
 	r.options = Options{Catalogue: m.Catalogue, Worker: w, Users: r.users, Key: theKey}
 	door := r.another(func(*Options) {})
 	r.d, r.addr = door.d, door.addr
-	r.exec(r.connect(""), "CREATE DATABASE test")
+	r.exec(r.connect(""), "CREATE DATABASE IF NOT EXISTS test")
 	return r
 }
 

@@ -14,9 +14,13 @@ import (
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
 )
 
-// alterTable is ALTER TABLE, CREATE INDEX and DROP INDEX. All clauses take effect at once. Indexes that are dropped go first, names change behind that, and
-// indexes are added at last, so that the order of the clauses does not matter, as in MySQL.
-func (s *Session) alterTable(ctx *sql.Context, tx *txn.Tx, n sqlparser.TableName, clauses []*sqlparser.DDL) error {
+// alterTable is ALTER TABLE, CREATE INDEX and DROP INDEX. All clauses take effect at once. What is dropped goes first, names and columns change behind that, and
+// indexes and constraints are added at last, so that the order of the clauses does not matter, as in MySQL.
+func (s *Session) alterTable(ctx *sql.Context, tx *txn.Tx, n sqlparser.TableName, clauses []*sqlparser.DDL, text string) error {
+	options, err := s.optionsOf(clauses, text)
+	if err != nil {
+		return err
+	}
 	t, databaseName, _, err := s.existing(n)
 	if err != nil {
 		return err
@@ -33,53 +37,242 @@ func (s *Session) alterTable(ctx *sql.Context, tx *txn.Tx, n sqlparser.TableName
 			return err
 		}
 	}
-	to := goal{def: decoded.def.copy(), indexes: slices.Clone(t.Indexes)}
-	names, dropped := false, ""
-	for _, c := range clauses {
-		names = names || c.Action == sqlparser.RenameStr || c.ColumnAction == sqlparser.RenameStr
-		if x := c.IndexSpec; x != nil && strings.EqualFold(x.Action, sqlparser.DropStr) {
-			dropped = x.ToName.String()
-			if err := to.dropIndex(dropped); err != nil {
-				return err
-			}
-		}
-	}
-	if names {
-		if err := s.judgeNames(decoded); err != nil {
-			return err
-		}
-	}
-	if err := to.rename(clauses); err != nil {
+	a := &alteration{goal: goal{def: decoded.def.copy(), indexes: slices.Clone(t.Indexes)}, options: options, s: s, ctx: ctx, t: decoded}
+	if err := a.clauses(clauses); err != nil {
 		return err
 	}
-	for _, c := range clauses {
-		switch x := c.IndexSpec; {
-		case c.Action == sqlparser.RenameStr:
-			if err := s.moveTo(t, &to, c.ToTables[0]); err != nil {
-				return err
-			}
-		case x != nil && strings.EqualFold(x.Action, sqlparser.CreateStr):
-			if err := to.addIndex(decoded.schema.Schema, x); err != nil {
-				return err
-			}
-		}
-	}
-	if dropped != "" {
-		if err := s.judgeDropIndex(decoded, to.def, dropped); err != nil {
-			return err
-		}
-	}
-	if err := to.def.judgeKeys(ctx, decoded.schema.Schema); err != nil {
-		return err
-	}
-	return s.build(ctx, tx, databaseName, t, decoded.def, to)
+	return s.carryOut(ctx, tx, a)
 }
 
-// judgeNames refuses to rename a table, or columns of one, that foreign keys lead from or to: they have the names in their definitions.
+// alteration is what the clauses of an ALTER TABLE make of a table.
+type alteration struct {
+	goal
+	options alterOptions
+	s       *Session
+	ctx     *sql.Context
+	t       *table // as it is
+
+	columns []altered // all that there will be, in their order
+	gone    []string  // columns that are dropped, by name
+	renamed []string  // columns that are, by their names before
+
+	anew       bool     // the rows are written anew
+	typed      bool     // because a type changes
+	notNull    []int    // columns that may be NULL no more, by place
+	newChecks  []string // by name
+	newForeign int      // how many foreign keys come, behind the others
+	emptied    []string // names of indexes that are dropped
+}
+
+// clauses goes through all clauses.
+func (a *alteration) clauses(all []*sqlparser.DDL) error {
+	for i := range a.def.columns {
+		a.columns = append(a.columns, altered{column: a.def.columns[i], from: i})
+	}
+	for _, step := range []func([]*sqlparser.DDL) error{a.drop, a.rename, a.change, a.add, a.arrange, a.addKeys, a.constrain, a.setOptions} {
+		if err := step(all); err != nil {
+			return err
+		}
+	}
+	if err := a.judgeAuto(); err != nil {
+		return err
+	}
+	if err := a.def.judgeGenerated(); err != nil { // keys have come
+		return err
+	}
+	schema, err := a.def.schema(a.t.database, a.t.t.Name)
+	if err != nil {
+		return err
+	}
+	for _, name := range a.emptied {
+		if err := a.s.judgeDropIndex(a, name); err != nil {
+			return err
+		}
+	}
+	return a.def.judgeKeys(a.ctx, schema.Schema)
+}
+
+// drop drops indexes, constraints and columns.
+func (a *alteration) drop(all []*sqlparser.DDL) error {
+	for _, c := range all {
+		switch x := c.IndexSpec; {
+		case x != nil && strings.EqualFold(x.Action, sqlparser.DropStr) && (x.Type == sqlparser.PrimaryStr || strings.EqualFold(x.ToName.String(), "PRIMARY")):
+			if err := a.dropPrimary(); err != nil {
+				return err
+			}
+		case x != nil && strings.EqualFold(x.Action, sqlparser.DropStr):
+			if err := a.dropIndex(x.ToName.String()); err != nil {
+				return err
+			}
+			a.emptied = append(a.emptied, x.ToName.String())
+		case c.ConstraintAction == sqlparser.DropStr:
+			if err := a.dropConstraint(c.TableSpec.Constraints[0]); err != nil {
+				return err
+			}
+		}
+	}
+	for _, c := range all {
+		if c.ColumnAction == sqlparser.DropStr {
+			if err := a.dropColumn(c.Column.String()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (a *alteration) dropPrimary() error {
+	if len(a.def.primary) == 0 {
+		return cannotDrop("PRIMARY")
+	}
+	a.def.primary, a.anew = nil, true
+	a.emptied = append(a.emptied, "PRIMARY")
+	return nil
+}
+
+func cannotDrop(name string) error {
+	return wire.Errorf(1091, "Can't DROP '%s'; check that column/key exists", name)
+}
+
+// dropConstraint is DROP CHECK, DROP FOREIGN KEY and DROP CONSTRAINT, which finds any.
+func (a *alteration) dropConstraint(c *sqlparser.ConstraintDefinition) error {
+	check := slices.IndexFunc(a.def.checks, func(x checkDef) bool { return strings.EqualFold(x.name, c.Name) })
+	foreign := slices.IndexFunc(a.def.foreign, func(x foreignDef) bool { return strings.EqualFold(x.name, c.Name) })
+	unique := a.def.indexNamed(c.Name)
+	if unique >= 0 && !a.def.indexes[unique].unique {
+		unique = -1
+	}
+	primary := strings.EqualFold(c.Name, "PRIMARY") && len(a.def.primary) > 0
+	switch c.Details.(type) {
+	case *sqlparser.CheckConstraintDefinition:
+		if check < 0 {
+			return wire.Errorf(3821, "Check constraint '%s' is not found in the table.", c.Name)
+		}
+		foreign, unique, primary = -1, -1, false
+	case *sqlparser.ForeignKeyDefinition:
+		if foreign < 0 {
+			return cannotDrop(c.Name)
+		}
+		check, unique, primary = -1, -1, false
+	}
+	found := 0
+	for _, is := range []bool{check >= 0, foreign >= 0, unique >= 0, primary} {
+		if is {
+			found++
+		}
+	}
+	switch {
+	case found == 0:
+		return wire.Errorf(3940, "Constraint '%s' does not exist.", c.Name)
+	case found > 1:
+		return wire.Errorf(3939, "Table has multiple constraints with the name '%s'. Please use constraint specific 'DROP' clause.", c.Name)
+	case check >= 0:
+		a.def.checks = slices.Delete(a.def.checks, check, check+1)
+	case foreign >= 0:
+		a.def.foreign = slices.Delete(a.def.foreign, foreign, foreign+1)
+	case primary:
+		return a.dropPrimary()
+	default:
+		a.emptied = append(a.emptied, c.Name)
+		return a.dropIndex(c.Name)
+	}
+	return nil
+}
+
+// rename gives the table, its columns and its indexes other names, all at once.
+func (a *alteration) rename(all []*sqlparser.DDL) error {
+	for _, c := range all {
+		if c.Action == sqlparser.RenameStr {
+			if err := a.s.judgeNames(a.t); err != nil {
+				return err
+			}
+			if err := a.s.moveTo(a.t.t, &a.goal, c.ToTables[0]); err != nil {
+				return err
+			}
+		}
+		if c.ColumnAction == sqlparser.RenameStr {
+			if _, err := a.renameColumn(c.Column.String(), c.ToColumn.String()); err != nil {
+				return err
+			}
+		}
+	}
+	return a.renameIndexes(all)
+}
+
+// addKeys adds indexes and a primary key.
+func (a *alteration) addKeys(all []*sqlparser.DDL) error {
+	schema, err := a.def.schema(a.t.database, a.t.t.Name)
+	if err != nil {
+		return err
+	}
+	for i := range a.columns {
+		if err := a.addOwnKey(i, schema.Schema); err != nil {
+			return err
+		}
+	}
+	for _, c := range all {
+		switch x := c.IndexSpec; {
+		case x == nil || !strings.EqualFold(x.Action, sqlparser.CreateStr):
+		case x.Type == sqlparser.PrimaryStr:
+			if err := a.addPrimary(schema.Schema, x); err != nil {
+				return err
+			}
+		default:
+			if err := a.addIndex(schema.Schema, x); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (a *alteration) addPrimary(schema sql.Schema, x *sqlparser.IndexSpec) error {
+	parts, err := a.def.fieldsOf(x.Fields, schema)
+	if err != nil {
+		return err
+	}
+	return a.setPrimary(parts)
+}
+
+// setPrimary gives the table a primary key, whose columns are never NULL.
+func (a *alteration) setPrimary(parts []keyPart) error {
+	if len(a.def.primary) > 0 {
+		return wire.Errorf(1068, "Multiple primary key defined")
+	}
+	for _, p := range parts {
+		c := &a.def.columns[p.column]
+		if c.nullable && a.columns[p.column].saysNull() {
+			return wire.Errorf(1171, "All parts of a PRIMARY KEY must be NOT NULL; if you need NULL in a key, use UNIQUE instead")
+		}
+		c.nullable = false
+	}
+	a.def.primary, a.anew = parts, true
+	return nil
+}
+
+// judgeAuto judges the column of AUTO_INCREMENT. Error: 1075.
+func (a *alteration) judgeAuto() error {
+	wrong := wire.Errorf(1075, "Incorrect table definition; there can be only one auto column and it must be defined as a key")
+	auto := -1
+	for i := range a.def.columns {
+		if a.def.columns[i].auto {
+			if auto >= 0 {
+				return wrong
+			}
+			auto = i
+		}
+	}
+	if auto < 0 || leads(a.def.primary, []int{auto}) || slices.ContainsFunc(a.def.indexes, func(x indexDef) bool { return leads(x.parts, []int{auto}) }) {
+		return nil
+	}
+	return wrong
+}
+
+// judgeNames refuses to rename a table that foreign keys lead from or to: they have the names in their definitions.
 func (s *Session) judgeNames(t *table) error {
 	all, err := s.referencesTo(t.database, t.t.Name)
 	if err == nil && len(all)+len(t.def.foreign) > 0 {
-		err = refused("RENAME of a table with foreign keys, or of its columns")
+		err = refused("RENAME of a table with foreign keys")
 	}
 	return err
 }
@@ -95,21 +288,11 @@ func (g *goal) dropIndex(name string) error {
 	return nil
 }
 
-// rename gives columns and indexes their new names, all at once.
-func (g *goal) rename(clauses []*sqlparser.DDL) error {
-	columns, indexes := map[int]string{}, map[int]string{}
+// renameIndexes gives indexes their new names, all at once.
+func (g *goal) renameIndexes(clauses []*sqlparser.DDL) error {
+	indexes := map[int]string{}
 	for _, c := range clauses {
-		switch x := c.IndexSpec; {
-		case c.ColumnAction == sqlparser.RenameStr:
-			i := g.def.columnNamed(c.Column.String())
-			if i < 0 || columns[i] != "" {
-				return wire.Errorf(1054, "Unknown column '%s' in '%s'", c.Column.String(), "table")
-			}
-			if err := g.def.mayRename(i); err != nil {
-				return err
-			}
-			columns[i] = c.ToColumn.String()
-		case x != nil && strings.EqualFold(x.Action, sqlparser.RenameStr):
+		if x := c.IndexSpec; x != nil && strings.EqualFold(x.Action, sqlparser.RenameStr) {
 			i := g.def.indexNamed(x.FromName.String())
 			if i < 0 || indexes[i] != "" {
 				return wire.Errorf(1176, "Key '%s' doesn't exist in table", x.FromName.String())
@@ -120,41 +303,15 @@ func (g *goal) rename(clauses []*sqlparser.DDL) error {
 			indexes[i] = x.ToName.String()
 		}
 	}
-	for i, name := range columns { // any order: names are judged behind it
-		if name == "" || len([]rune(name)) > 64 || strings.HasSuffix(name, " ") {
-			return wire.Errorf(1166, "Incorrect column name '%s'", name)
-		}
-		g.def.columns[i].name = name
-	}
 	for i, name := range indexes { // any order: names are judged behind it
 		if err := goodName(name); err != nil {
 			return wire.Errorf(1280, "Incorrect index name '%s'", name)
 		}
 		g.def.indexes[i].name = name
 	}
-	for i := range g.def.columns {
-		if name := g.def.columns[i].name; g.def.columnNamed(name) != i {
-			return wire.Errorf(1060, "Duplicate column name '%s'", name)
-		}
-	}
 	for i := range g.def.indexes {
 		if name := g.def.indexes[i].name; g.def.indexNamed(name) != i {
 			return wire.Errorf(1061, "Duplicate key name '%s'", name)
-		}
-	}
-	return nil
-}
-
-// mayRename refuses to rename a column that an expression of the definition names: expressions are kept as texts.
-func (d *definition) mayRename(i int) error {
-	for k := range d.columns {
-		if c := &d.columns[k]; c.hasDef && namesColumn(c.def, d.columns[i].name) {
-			return refused("RENAME COLUMN of one that the default of another column names")
-		}
-	}
-	for _, c := range d.checks {
-		if namesColumn(c.expr, d.columns[i].name) {
-			return refused("RENAME COLUMN of one that a CHECK names")
 		}
 	}
 	return nil
@@ -167,17 +324,7 @@ func namesColumn(text, name string) bool {
 
 // addIndex adds an index that is not built yet.
 func (g *goal) addIndex(schema sql.Schema, x *sqlparser.IndexSpec) error {
-	var columns []sql.IndexColumn
-	for _, f := range x.Fields {
-		c := sql.IndexColumn{Name: f.Column.String()}
-		if f.Length != nil {
-			if _, err := fmt.Sscan(string(f.Length.Val), &c.Length); err != nil {
-				return wire.Errorf(1089, "Incorrect prefix key")
-			}
-		}
-		columns = append(columns, c)
-	}
-	parts, err := g.def.partsOf(columns, schema)
+	parts, err := g.def.fieldsOf(x.Fields, schema)
 	if err != nil {
 		return err
 	}
@@ -194,6 +341,21 @@ func (g *goal) addIndex(schema sql.Schema, x *sqlparser.IndexSpec) error {
 	}
 	g.indexes = append(g.indexes, sqlpart.Index{ID: g.def.lastIndex, State: sqlpart.Public})
 	return nil
+}
+
+// fieldsOf finds the columns of an index.
+func (d *definition) fieldsOf(fields []*sqlparser.IndexField, schema sql.Schema) ([]keyPart, error) {
+	var columns []sql.IndexColumn
+	for _, f := range fields {
+		c := sql.IndexColumn{Name: f.Column.String()}
+		if f.Length != nil {
+			if _, err := fmt.Sscan(string(f.Length.Val), &c.Length); err != nil {
+				return nil, wire.Errorf(1089, "Incorrect prefix key")
+			}
+		}
+		columns = append(columns, c)
+	}
+	return d.partsOf(columns, schema)
 }
 
 // moveTo gives the table of a goal another name, in its database or another one.

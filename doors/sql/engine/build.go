@@ -27,10 +27,7 @@ func (s *Session) own(databaseName, name string) (*sqlmachine.Table, error) {
 	}
 	find := func() *sqlmachine.Table {
 		s.cat = nil
-		if d := s.catalogue().Database(nameOf(databaseName)); d != nil {
-			return d.Table(nameOf(name))
-		}
-		return nil
+		return tableOf(s.catalogue().Database(nameOf(databaseName)), nameOf(name))
 	}
 	for t := find(); t != nil; {
 		if err := s.mayUseLocked(nameOf(databaseName), nameOf(name), lock.Exclusive); err != nil {
@@ -66,6 +63,12 @@ type goal struct {
 	database *sqlmachine.Database // of the table from then on
 	name     string
 	indexes  []sqlpart.Index
+	// from has of each column the place that it has in the table now, -1 of a new one. Nil: all columns stay where they are.
+	from []int
+	// judge judges the rows that are there, with indexes built, before the goal is reached. The table stays as it is from then on. Nil: there is nothing to judge.
+	judge func(t *sqlmachine.Table) error
+	// nextAuto of the table; 0: it stays.
+	nextAuto uint64
 }
 
 // alter gives a table another definition in a moment in which nobody else uses it, and returns the table as it is then.
@@ -76,7 +79,7 @@ func (s *Session) alter(tx *txn.Tx, t *sqlmachine.Table, to goal, wait txn.Wait)
 		return nil, err
 	}
 	slices.SortFunc(to.indexes, func(a, b sqlpart.Index) int { return int(a.ID) - int(b.ID) })
-	c := sqlpart.Change{Verb: sqlpart.AlterTable, Object: t.ID, Version: t.Version, Database: t.Database, Name: t.Name, Definition: to.def.append(nil), Indexes: to.indexes}
+	c := sqlpart.Change{Verb: sqlpart.AlterTable, Object: t.ID, Version: t.Version, Database: t.Database, Name: t.Name, Definition: to.def.append(nil), Indexes: to.indexes, NextAuto: to.nextAuto}
 	if to.database != nil {
 		c.Database, c.Name = to.database.ID, to.name
 	}
@@ -91,6 +94,19 @@ func (s *Session) alter(tx *txn.Tx, t *sqlmachine.Table, to goal, wait txn.Wait)
 	return &altered, nil
 }
 
+// before is an index of the goal with the columns where they are now. Each of them is there.
+func (g *goal) before(x *indexDef) indexDef {
+	n := *x
+	if g.from == nil {
+		return n
+	}
+	n.parts = slices.Clone(n.parts)
+	for i := range n.parts {
+		n.parts[i].column = g.from[n.parts[i].column]
+	}
+	return n
+}
+
 // cleanWait is for how long a statement that was ended waits to take back what it has begun. The next statement that defines, and the next leader, do it where
 // that is not enough.
 const cleanWait = time.Second
@@ -103,7 +119,7 @@ func (s *Session) build(ctx *sql.Context, tx *txn.Tx, databaseName string, t *sq
 	for i := range to.def.indexes {
 		if x := &to.def.indexes[i]; x.id > was.lastIndex {
 			fresh = append(fresh, x)
-			meanwhile.indexes = append(meanwhile.indexes, *x)
+			meanwhile.indexes = append(meanwhile.indexes, to.before(x))
 			states = append(states, sqlpart.Index{ID: x.id, State: sqlpart.Building})
 		}
 	}
@@ -118,6 +134,9 @@ func (s *Session) build(ctx *sql.Context, tx *txn.Tx, databaseName string, t *sq
 		if err == nil {
 			err = s.fill(ctx, tx, databaseName, building, x)
 		}
+	}
+	if err == nil && to.judge != nil {
+		err = to.judge(building)
 	}
 	if err == nil {
 		s.say("altering table")
@@ -203,11 +222,17 @@ func withoutHalfBuilt(t *sqlmachine.Table, def *definition) goal {
 	return g
 }
 
-// Clean drops indexes that a leader left half built, and those of statements that could not take back what they had begun. The door calls it in each term,
+// Clean drops indexes that a leader left half built, tables that it left half copied, and those of statements that could not take back what they had begun. The door calls it in each term,
 // beside the clients: no statement reads such an index, and who builds one has its definition locked.
 func (e *Engine) Clean(ctx context.Context, begin func() (*txn.Tx, error)) error {
 	for _, d := range e.opt.Catalogue().Databases() {
 		for _, t := range d.Tables() {
+			if isCopy(t.Name) {
+				if err := e.dropLeftCopy(d.Name, t, begin); err != nil {
+					return err
+				}
+				continue
+			}
 			if !leftHalfBuilt(t) {
 				continue
 			}

@@ -173,8 +173,24 @@ func (s *Session) plannedChecks(c *sql.Context, t *tableView) ([]sql.Expression,
 	for i, x := range t.def.checks {
 		exprs[i] = "(" + x.expr + ")"
 	}
+	all, err := s.plannedExpressions(c, t.database, t.t.Name, exprs)
+	if err != nil {
+		return nil, err
+	}
+	if len(s.checks) >= mostChecked {
+		clear(s.checks)
+	}
+	if s.checks == nil {
+		s.checks = map[checkKey][]sql.Expression{}
+	}
+	s.checks[key] = all
+	return all, nil
+}
+
+// plannedExpressions plans expressions over the rows of a table as a SELECT of them would be.
+func (s *Session) plannedExpressions(c *sql.Context, databaseName, table string, exprs []string) ([]sql.Expression, error) {
 	st, _, err := s.e.Parse(sql.NewSqlModeFromString(""), fmt.Sprintf("SELECT %s FROM `%s`.`%s`", strings.Join(exprs, ", "),
-		strings.ReplaceAll(t.database, "`", "``"), strings.ReplaceAll(t.t.Name, "`", "``")))
+		strings.ReplaceAll(databaseName, "`", "``"), strings.ReplaceAll(table, "`", "``")))
 	if err != nil {
 		return nil, err
 	}
@@ -193,15 +209,8 @@ func (s *Session) plannedChecks(c *sql.Context, t *tableView) ([]sql.Expression,
 	}
 	project, _ := find[*plan.Project](node)
 	if project == nil || len(project.Projections) != len(exprs) {
-		return nil, fmt.Errorf("CHECK of %s.%s was planned as %T", t.database, t.t.Name, node)
+		return nil, fmt.Errorf("an expression over %s.%s was planned as %T", databaseName, table, node)
 	}
-	if len(s.checks) >= mostChecked {
-		clear(s.checks)
-	}
-	if s.checks == nil {
-		s.checks = map[checkKey][]sql.Expression{}
-	}
-	s.checks[key] = project.Projections
 	return project.Projections, nil
 }
 

@@ -64,6 +64,10 @@ func (t *tableView) statement(ctx *sql.Context, schema sql.Schema) (string, erro
 			continue
 		}
 		c := *c
+		if i := t.def.columnNamed(c.Name); i >= 0 && t.def.columns[i].gen != "" {
+			lines = append(lines, t.def.columns[i].line(form, &c, t.def.collation))
+			continue
+		}
 		def, err := defaultText(ctx, &c)
 		if err != nil {
 			return "", err

@@ -9,6 +9,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/planbuilder"
+	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"github.com/holdfastdb/holdfast/core/entry"
@@ -30,7 +31,7 @@ func (s *Session) define(ctx *sql.Context, st *Statement) (done wire.Done, err e
 	case *sqlparser.DBDDL:
 		return done, s.defineDatabase(tx, a)
 	case *sqlparser.AlterTable:
-		return done, s.alterTable(ctx, tx, a.Table, a.Statements)
+		return done, s.alterTable(ctx, tx, a.Table, a.Statements, st.Text)
 	case *sqlparser.DDL:
 		switch strings.ToLower(a.Action) {
 		case sqlparser.CreateStr:
@@ -40,7 +41,7 @@ func (s *Session) define(ctx *sql.Context, st *Statement) (done wire.Done, err e
 		case sqlparser.TruncateStr:
 			return done, s.truncate(tx, a.Table)
 		case sqlparser.AlterStr:
-			return done, s.alterTable(ctx, tx, a.Table, []*sqlparser.DDL{a})
+			return done, s.alterTable(ctx, tx, a.Table, []*sqlparser.DDL{a}, st.Text)
 		case sqlparser.RenameStr:
 			return done, s.renameTables(tx, a)
 		}
@@ -50,7 +51,9 @@ func (s *Session) define(ctx *sql.Context, st *Statement) (done wire.Done, err e
 
 // change proposes changes, and turns the machine's rejection into MySQL's words.
 func change(tx *txn.Tx, changes ...sqlpart.Change) (*sqlpart.Defined, error) {
-	defined, err := tx.Define(changes)
+	defined, err := tx.DefinePlaces(changes, slices.ContainsFunc(changes, func(c sqlpart.Change) bool {
+		return (c.Verb == sqlpart.CreateTable || c.Verb == sqlpart.AlterTable) && len(c.Definition) > 0 && c.Definition[0] >= placedVersion
+	}))
 	var r *entry.Rejection
 	if !errors.As(err, &r) {
 		return defined, err
@@ -113,6 +116,9 @@ func (s *Session) defineDatabase(tx *txn.Tx, a *sqlparser.DBDDL) error {
 			}
 		}
 		for _, t := range there.Tables() { // a table that comes meanwhile makes the definition stale
+			if isCopy(t.Name) { // who copies has the definition of the table that is copied
+				continue
+			}
 			if err := s.lockTable(tx, t); err != nil {
 				return err
 			}
@@ -285,19 +291,19 @@ func (s *Session) createTable(ctx *sql.Context, tx *txn.Tx, st *Statement, a *sq
 	if err := judgeConstraints(name, a.TableSpec); err != nil { // before the library, which has other words
 		return err
 	}
-	b := planbuilder.New(ctx, s.e.sql.Analyzer.Catalog, nil)
-	node, flags, err := b.BindOnly(plainTimes(collated(a, databaseCollation(d.Definition))), st.Text, nil)
+	for _, c := range a.TableSpec.Columns {
+		if err := judgeGeneratedSpec(c); err != nil {
+			return err
+		}
+	}
+	create, err := s.planned(ctx, collated(a, databaseCollation(d.Definition)), st.Text)
 	if err != nil {
 		return err
 	}
-	if node, err = s.e.sql.Analyzer.Analyze(ctx, node, nil, flags); err != nil {
-		return err
-	}
-	create, _ := find[*plan.CreateTable](node)
-	if create == nil {
-		return fmt.Errorf("CREATE TABLE was planned as %T", node)
-	}
 	def, next, err := s.definitionOf(ctx, create, databaseName, name, a.TableSpec)
+	if err == nil {
+		err = s.judgeExpressions(ctx, def, databaseName, name)
+	}
 	if err != nil {
 		return err
 	}
@@ -307,6 +313,22 @@ func (s *Session) createTable(ctx *sql.Context, tx *txn.Tx, st *Statement, a *sq
 	}
 	_, err = change(tx, sqlpart.Change{Verb: sqlpart.CreateTable, Database: d.ID, Name: name, Definition: def.append(nil), Indexes: indexes, NextAuto: next})
 	return err
+}
+
+// planned is what the library makes of a CREATE TABLE.
+func (s *Session) planned(ctx *sql.Context, a *sqlparser.DDL, text string) (*plan.CreateTable, error) {
+	node, flags, err := planbuilder.New(ctx, s.e.sql.Analyzer.Catalog, nil).BindOnly(ungenerated(plainTimes(a)), text, nil)
+	if err != nil {
+		return nil, err
+	}
+	if node, err = s.e.sql.Analyzer.Analyze(ctx, node, nil, flags); err != nil {
+		return nil, err
+	}
+	create, _ := find[*plan.CreateTable](node)
+	if create == nil {
+		return nil, fmt.Errorf("CREATE TABLE was planned as %T", node)
+	}
+	return create, nil
 }
 
 // judgeConstraints judges the constraints of a CREATE TABLE by its columns' names.
@@ -380,20 +402,9 @@ func (s *Session) definitionOf(ctx *sql.Context, create *plan.CreateTable, datab
 		return nil, 0, fmt.Errorf("CREATE TABLE has %d columns, and %d were planned", len(spec.Columns), len(schema.Schema))
 	}
 	for i, c := range schema.Schema {
-		n := column{name: c.Name, typ: c.Type.String(), nullable: c.Nullable, auto: c.AutoIncrement, comment: c.Comment}
-		if collated, ok := c.Type.(sql.TypeWithCollation); ok {
-			if n.collation = collated.Collation(); !collations[n.collation] {
-				return nil, 0, refused("collation " + n.collation.Name())
-			}
-		}
-		if n.digits, err = timeDigits(&spec.Columns[i].Type); err != nil {
+		n, err := definedColumn(c, spec.Columns[i])
+		if err != nil {
 			return nil, 0, err
-		}
-		if e := spec.Columns[i].Type.Default; e != nil {
-			n.hasDef, n.def = true, sqlparser.String(e)
-		}
-		if e := spec.Columns[i].Type.OnUpdate; e != nil {
-			n.onUpdate = sqlparser.String(e)
 		}
 		def.columns = append(def.columns, n)
 	}
@@ -419,7 +430,10 @@ func (s *Session) definitionOf(ctx *sql.Context, create *plan.CreateTable, datab
 	if err := def.checksOf(table, spec); err != nil {
 		return nil, 0, err
 	}
-	if err := s.foreignOf(def, databaseName, table, spec, schema.Schema); err != nil {
+	if err := def.judgeGenerated(); err != nil {
+		return nil, 0, err
+	}
+	if err := s.foreignOf(def, databaseName, table, spec, schema.Schema, false); err != nil {
 		return nil, 0, err
 	}
 	if err := def.judgeKeys(ctx, schema.Schema); err != nil {
@@ -430,22 +444,50 @@ func (s *Session) definitionOf(ctx *sql.Context, create *plan.CreateTable, datab
 			next = uint64(n)
 		}
 	}
-	check, err := def.schema("", "")
-	if err != nil {
-		return nil, 0, err
-	}
-	for i, c := range check.Schema { // a type whose text does not say all of it would come back as another one
-		if !c.Type.Equals(schema.Schema[i].Type) {
-			return nil, 0, refused("type " + schema.Schema[i].Type.String())
-		}
-	}
-	if _, err = def.layout(check.Schema); errors.Is(err, row.ErrType) {
-		err = refused(err.Error())
-	}
-	return def, next, err
+	return def, next, def.judgeTypes(schema.Schema)
 }
 
-// judgeKeys judges the lengths of all keys. Error: 1071.
+// definedColumn is a column as a definition has it. planned is what the library makes of its spec.
+func definedColumn(planned *sql.Column, spec *sqlparser.ColumnDefinition) (n column, err error) {
+	n = column{name: planned.Name, typ: planned.Type.String(), nullable: planned.Nullable, auto: planned.AutoIncrement, comment: planned.Comment}
+	if collated, ok := planned.Type.(sql.TypeWithCollation); ok {
+		if n.collation = collated.Collation(); !collations[n.collation] {
+			return n, refused("collation " + n.collation.Name())
+		}
+	}
+	if n.digits, err = timeDigits(&spec.Type); err != nil {
+		return n, err
+	}
+	if e := spec.Type.Default; e != nil {
+		n.hasDef, n.def = true, sqlparser.String(e)
+	}
+	if e := spec.Type.OnUpdate; e != nil {
+		n.onUpdate = sqlparser.String(e)
+	}
+	if e := spec.Type.GeneratedExpr; e != nil {
+		n.gen, n.stored = sqlparser.String(bare(e)), bool(spec.Type.Stored)
+	}
+	return n, nil
+}
+
+// judgeTypes refuses types that do not come back from a definition, or that rows cannot have.
+func (d *definition) judgeTypes(planned sql.Schema) error {
+	check, err := d.schema("", "")
+	if err != nil {
+		return err
+	}
+	for i, c := range check.Schema { // a type whose text does not say all of it would come back as another one
+		if !c.Type.Equals(planned[i].Type) {
+			return refused("type " + planned[i].Type.String())
+		}
+	}
+	if _, err = d.layout(check.Schema); errors.Is(err, row.ErrType) {
+		err = refused(err.Error())
+	}
+	return err
+}
+
+// judgeKeys judges the types and lengths of all keys. Errors: 1071, 1170, 3152.
 func (d *definition) judgeKeys(ctx *sql.Context, schema sql.Schema) error {
 	all := [][]keyPart{d.primary}
 	for i := range d.indexes {
@@ -454,6 +496,12 @@ func (d *definition) judgeKeys(ctx *sql.Context, schema sql.Schema) error {
 	for _, parts := range all {
 		size := uint32(0)
 		for _, p := range parts {
+			switch t := schema[p.column].Type; {
+			case types.IsJSON(t):
+				return wire.Errorf(3152, "JSON column '%s' supports indexing only via generated columns on a specified JSON path.", schema[p.column].Name)
+			case p.prefix == 0 && types.IsTextBlob(t):
+				return wire.Errorf(1170, "BLOB/TEXT column '%s' used in key specification without a key length", schema[p.column].Name)
+			}
 			n := schema[p.column].Type.MaxTextResponseByteLength(ctx)
 			if p.prefix > 0 {
 				n = uint32(p.prefix) * 4
@@ -510,6 +558,7 @@ func (d *definition) indexNamed(name string) int {
 // copy returns a definition that may be changed.
 func (d *definition) copy() *definition {
 	n := *d
-	n.columns, n.indexes = slices.Clone(d.columns), slices.Clone(d.indexes)
+	n.columns, n.primary, n.indexes = slices.Clone(d.columns), slices.Clone(d.primary), slices.Clone(d.indexes)
+	n.checks, n.foreign, n.places = slices.Clone(d.checks), slices.Clone(d.foreign), slices.Clone(d.places)
 	return &n
 }

@@ -15,6 +15,12 @@ import (
 // columnDefault is the place of COLUMN_DEFAULT in a row, behind the columns that name what it is the default of.
 const columnDefault = 5
 
+// The places of EXTRA and GENERATION_EXPRESSION.
+const (
+	columnExtra     = 17
+	columnGenerated = 20
+)
+
 var ownColumns sync.Once
 
 func newInformationSchema() sql.Database {
@@ -64,6 +70,9 @@ func withDefaults(c *sql.Context, rows sql.RowIter, all sql.Schema) (sql.RowIter
 			if r[columnDefault] = text; null {
 				r[columnDefault] = nil
 			}
+		}
+		if text, ok := r[columnExtra].(string); ok && strings.Contains(text, " GENERATED") {
+			r[columnGenerated] = generatedText(c, name)
 		}
 		fixed = append(fixed, r)
 	}

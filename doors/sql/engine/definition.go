@@ -13,10 +13,12 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// definitionVersion is the first byte of a table's definition, and constrainedVersion that of one with constraints, which a build before refuses.
+// definitionVersion is the first byte of a table's definition, and constrainedVersion that of one with constraints, which a build before refuses. That of
+// one with places or generated columns, or of a copy, is placedVersion: it is in no log below sqlpart.PlacesLevel.
 const (
 	definitionVersion  = 1
 	constrainedVersion = 2
+	placedVersion      = 3
 )
 
 // ErrDefinition: the bytes of a definition are damaged, or of a later build.
@@ -32,6 +34,18 @@ type definition struct {
 	lastIndex uint64 // the largest id that an index has had
 	checks    []checkDef
 	foreign   []foreignDef
+	// first is how many places rows of the first version have, and places are all that there are. Nil: rows have the columns in their order.
+	first  int
+	places []rowPlace
+	// copyOf is the id of the table in whose place this one is to be: rows are copied into it. 0: the table is none of these.
+	copyOf uint64
+}
+
+// rowPlace is a place of stored rows (row.Place).
+type rowPlace struct {
+	column  int // -1: it was dropped
+	kind    row.Kind
+	initial []byte // of rows that do not have the place; nil: NULL
 }
 
 // column is a column of a definition.
@@ -46,6 +60,8 @@ type column struct {
 	comment   string
 	collation sql.CollationID // of a text
 	digits    int             // behind the point of a TIME
+	gen       string          // the expression of a generated column; "": it is none
+	stored    bool            // of a generated one: STORED, and not VIRTUAL. Rows have the values of both.
 }
 
 // keyPart is a column of a key.
@@ -69,12 +85,17 @@ const (
 	flagDefault
 	flagOnUpdate
 	flagDigits
+	flagGenerated // of placedVersion
+	flagStored    // of placedVersion
 )
 
 // append encodes the definition. docs/formats/sql.md has the table of its bytes.
 func (d *definition) append(b []byte) []byte {
 	version := byte(definitionVersion)
-	if len(d.checks)+len(d.foreign) > 0 {
+	switch {
+	case d.places != nil || d.copyOf != 0 || d.generates():
+		version = placedVersion
+	case len(d.checks)+len(d.foreign) > 0:
 		version = constrainedVersion
 	}
 	b = append(b, version)
@@ -85,7 +106,7 @@ func (d *definition) append(b []byte) []byte {
 		c := &d.columns[i]
 		flags := uint64(0)
 		for bit, on := range map[uint64]bool{flagNullable: c.nullable, flagAuto: c.auto, flagDefault: c.hasDef, flagOnUpdate: c.onUpdate != "",
-			flagDigits: c.digits > 0} {
+			flagDigits: c.digits > 0, flagGenerated: c.gen != "", flagStored: c.stored} {
 			if on {
 				flags |= bit
 			}
@@ -102,6 +123,9 @@ func (d *definition) append(b []byte) []byte {
 		}
 		if c.digits > 0 {
 			b = binary.AppendUvarint(b, uint64(c.digits))
+		}
+		if c.gen != "" {
+			b = wire.AppendBytes(b, c.gen)
 		}
 		b = wire.AppendBytes(b, c.comment)
 	}
@@ -120,11 +144,74 @@ func (d *definition) append(b []byte) []byte {
 		b = appendParts(b, x.parts)
 		b = wire.AppendBytes(b, x.comment)
 	}
-	if version == constrainedVersion {
+	if version >= constrainedVersion {
 		b = d.appendConstraints(b)
+	}
+	if version == placedVersion {
+		b = d.appendPlaces(b)
 	}
 	return b
 }
+
+func (d *definition) appendPlaces(b []byte) []byte {
+	b = binary.AppendUvarint(b, d.copyOf)
+	b = binary.AppendUvarint(b, uint64(len(d.places)))
+	if d.places == nil {
+		return b
+	}
+	b = binary.AppendUvarint(b, uint64(d.first))
+	for i := range d.places {
+		p := &d.places[i]
+		b = binary.AppendUvarint(b, uint64(p.column+1))
+		switch {
+		case p.column < 0:
+			b = append(b, byte(p.kind))
+		case i >= d.first && p.initial == nil:
+			b = binary.AppendUvarint(b, 0)
+		case i >= d.first:
+			b = append(binary.AppendUvarint(b, uint64(len(p.initial))), p.initial...)
+		}
+	}
+	return b
+}
+
+// decodePlaces is the inverse of appendPlaces. Whether values are those of their columns is judged by the layout.
+func (d *definition) decodePlaces(r *wire.Reader) {
+	d.copyOf = r.Uvarint()
+	n := r.Uvarint()
+	if n == 0 {
+		if d.copyOf == 0 && !d.generates() {
+			r.Fail(ErrDefinition)
+		}
+		return
+	}
+	first := r.Uvarint()
+	if n > mostPlaces || first > n {
+		r.Fail(ErrDefinition)
+		return
+	}
+	d.first = int(first)
+	for i := range int(n) {
+		column := r.Uvarint()
+		if column > uint64(len(d.columns)) || r.Err() != nil {
+			r.Fail(ErrDefinition)
+			return
+		}
+		p := rowPlace{column: int(column) - 1}
+		switch {
+		case p.column < 0:
+			p.kind = row.Kind(r.Byte())
+		case i >= d.first:
+			if b := r.Bytes(); len(b) > 0 {
+				p.initial = append([]byte(nil), b...)
+			}
+		}
+		d.places = append(d.places, p)
+	}
+}
+
+// mostPlaces bounds the places of a table's rows. A table whose columns have come and gone as often is copied.
+const mostPlaces = 2 * mostColumns
 
 func (d *definition) appendConstraints(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(d.checks)))
@@ -204,7 +291,7 @@ const mostColumns = 4096
 
 // decodeDefinition is the inverse of append. Error: ErrDefinition.
 func decodeDefinition(b []byte) (*definition, error) {
-	if len(b) == 0 || b[0] != definitionVersion && b[0] != constrainedVersion {
+	if len(b) == 0 || b[0] < definitionVersion || b[0] > placedVersion {
 		return nil, ErrDefinition
 	}
 	r := wire.NewReader(b[1:]) // the first error sticks: End tells it
@@ -228,6 +315,11 @@ func decodeDefinition(b []byte) (*definition, error) {
 				return nil, ErrDefinition
 			}
 		}
+		if flags&flagGenerated != 0 {
+			if c.gen, c.stored = r.Text(), flags&flagStored != 0; c.gen == "" || b[0] != placedVersion {
+				return nil, ErrDefinition
+			}
+		}
 		c.comment = r.Text()
 		d.columns = append(d.columns, c)
 	}
@@ -241,8 +333,11 @@ func decodeDefinition(b []byte) (*definition, error) {
 		x := indexDef{id: r.Uvarint(), name: r.Text(), unique: r.Uvarint() == 1, parts: d.parts(&r), comment: r.Text()}
 		d.indexes = append(d.indexes, x)
 	}
-	if b[0] == constrainedVersion {
+	if b[0] >= constrainedVersion {
 		d.constraints(&r)
+	}
+	if b[0] == placedVersion {
+		d.decodePlaces(&r)
 	}
 	if r.End() != nil {
 		return nil, ErrDefinition
@@ -289,6 +384,9 @@ func (d *definition) schema(database, table string) (sql.PrimaryKeySchema, error
 		if c.hasDef {
 			s[i].Default = sql.NewUnresolvedColumnDefaultValue(c.def)
 		}
+		if c.gen != "" { // the planner gives it no value: who writes the row does
+			s[i].Nullable, s[i].Extra = true, c.generatedWords()
+		}
 		if c.onUpdate != "" {
 			s[i].OnUpdate = sql.NewUnresolvedColumnDefaultValue(c.onUpdate)
 			s[i].Extra = strings.TrimSpace(s[i].Extra + " on update CURRENT_TIMESTAMP")
@@ -315,7 +413,7 @@ func (d *definition) layout(s sql.Schema) (*layout, error) {
 		types[i] = c.Type
 	}
 	digits := func(i int) int { return d.columns[i].digits }
-	rows, err := row.NewLayout(types, digits)
+	rows, err := d.rowLayout(types, digits)
 	if err != nil {
 		return nil, err
 	}
@@ -336,4 +434,15 @@ func (d *definition) layout(s sql.Schema) (*layout, error) {
 		l.indexes = append(l.indexes, parts(d.indexes[i].parts))
 	}
 	return l, err
+}
+
+func (d *definition) rowLayout(types []sql.Type, digits func(int) int) (*row.Layout, error) {
+	if d.places == nil {
+		return row.NewLayout(types, digits)
+	}
+	places := make([]row.Place, len(d.places))
+	for i, p := range d.places {
+		places[i] = row.Place{Column: p.column, Kind: p.kind, Initial: p.initial}
+	}
+	return row.NewPlaced(types, digits, d.first, places)
 }

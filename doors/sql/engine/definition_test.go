@@ -7,6 +7,7 @@ import (
 
 	"github.com/dolthub/go-mysql-server/sql"
 
+	"github.com/holdfastdb/holdfast/doors/sql/row"
 	"github.com/holdfastdb/holdfast/internal/golden"
 )
 
@@ -50,6 +51,44 @@ func TestConstrained(t *testing.T) {
 	}
 }
 
+// placed is a definition whose columns have come and gone.
+func placed() *definition {
+	d := sample()
+	d.first = 2
+	d.places = []rowPlace{{column: 0}, {column: -1, kind: row.KindText}, {column: 2, initial: []byte{2}}, {column: -1, kind: row.KindVarint}, {column: 1}}
+	d.columns = append(d.columns, column{name: "twice", typ: "int", nullable: true, gen: "id * 2", stored: true}, column{name: "once", typ: "int", gen: "id"})
+	d.places = append(d.places, rowPlace{column: 3}, rowPlace{column: 4, initial: []byte{2}})
+	return d
+}
+
+// copied is a table that is to be in the place of another one.
+func copied() *definition {
+	d := constrained()
+	d.copyOf = 7
+	return d
+}
+
+// TestPlaced: places make a version of their own, which comes back whole or not at all.
+func TestPlaced(t *testing.T) {
+	t.Parallel()
+	for name, make := range map[string]func() *definition{"placed": placed, "copied": copied} {
+		b := make().append(nil)
+		golden.Check(t, "testdata/"+name+".txt", hex.Dump(b))
+		d, err := decodeDefinition(b)
+		if err != nil || !reflect.DeepEqual(d, make()) {
+			t.Errorf("%s: %+v %v", name, d, err)
+		}
+		for n := range b {
+			if d, err := decodeDefinition(b[:n]); err == nil {
+				t.Fatalf("%s: %d bytes of %d are a definition: %+v", name, n, len(b), d)
+			}
+		}
+		if _, err := decodeDefinition(append(b, 0)); err == nil {
+			t.Errorf("%s: a byte too many", name)
+		}
+	}
+}
+
 // TestDefinition pins the bytes of docs/formats/sql.md, and a definition comes back whole or not at all.
 func TestDefinition(t *testing.T) {
 	t.Parallel()
@@ -73,6 +112,8 @@ func TestDefinition(t *testing.T) {
 func FuzzDefinition(f *testing.F) {
 	f.Add(sample().append(nil))
 	f.Add(constrained().append(nil))
+	f.Add(placed().append(nil))
+	f.Add(copied().append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d, err := decodeDefinition(b)
 		if err != nil {

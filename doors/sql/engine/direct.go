@@ -146,11 +146,11 @@ func (e *Engine) Directed() uint64 { return e.directed.Load() }
 // executable returns a table as the executor has it. Nil: it leaves the table to the planner.
 func (t *table) executable() *executor.Table {
 	d := t.def
-	if len(d.primary) != 1 || d.primary[0].prefix != 0 || !t.layout.rows.Splits() {
+	if len(d.primary) != 1 || d.primary[0].prefix != 0 || d.copyOf != 0 {
 		return nil
 	}
 	x := &executor.Table{ID: t.t.ID, Name: t.t.Name, Layout: t.layout.rows, Key: d.primary[0].column, KeyPart: &t.layout.primary[0], Auto: t.auto,
-		Writes: len(d.checks)+len(d.foreign)+len(t.weighed) == 0}
+		Writes: len(d.checks)+len(d.foreign)+len(t.weighed) == 0 && !d.generates()}
 	for i := range d.columns {
 		typ := t.schema.Schema[i].Type
 		c := executor.Column{Name: d.columns[i].name, Type: typ.String(), Kind: t.layout.rows.ValueKind(i), Nullable: d.columns[i].nullable, Default: d.columns[i].hasDef}

@@ -25,7 +25,8 @@ type editor struct {
 	was      sql.Row // the last of them
 	last     bool    // it was found by the last of the unique keys
 
-	checks []sql.Expression // of the table; nil: not planned yet
+	checks    []sql.Expression // of the table; nil: not planned yet
+	generated []sql.Expression // of the table's generated columns, in their order; nil: not planned yet
 
 	cascaded *foreignDef // whose action the editor carries out; nil: a statement's
 	depth    int         // of actions
@@ -112,6 +113,9 @@ func (e *editor) Insert(ctx *sql.Context, r sql.Row) error {
 	}
 	if e.t.auto >= 0 {
 		e.t.given(ctx, tx, r[e.t.auto])
+	}
+	if err := e.generate(ctx, r); err != nil {
+		return err
 	}
 	if err := e.t.weighable(r); err != nil {
 		return err
@@ -406,6 +410,9 @@ func (e *editor) wrote(r sql.Row) {
 
 func (e *editor) update(ctx *sql.Context, tx *txn.Tx, was, r sql.Row) error {
 	t := e.t
+	if err := e.generate(ctx, r); err != nil {
+		return err
+	}
 	if err := t.weighable(r); err != nil {
 		return err
 	}

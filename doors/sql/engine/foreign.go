@@ -109,8 +109,8 @@ func (t *table) keyFor(columns []int) (found *index) {
 	return found
 }
 
-// foreignOf takes the foreign keys of a CREATE TABLE, and adds the indexes that they need. Errors: 1072, 1826, 1830, 3780, 1822, 1824.
-func (s *Session) foreignOf(d *definition, databaseName, table string, spec *sqlparser.TableSpec, schema sql.Schema) error {
+// foreignOf takes the foreign keys of a CREATE TABLE, or of an ALTER TABLE, and adds the indexes that they need. Errors: 1072, 1826, 1830, 3780, 1822, 1824.
+func (s *Session) foreignOf(d *definition, databaseName, table string, spec *sqlparser.TableSpec, schema sql.Schema, altered bool) error {
 	for _, c := range spec.Constraints {
 		fk, ok := c.Details.(*sqlparser.ForeignKeyDefinition)
 		if !ok {
@@ -144,16 +144,37 @@ func (s *Session) foreignOf(d *definition, databaseName, table string, spec *sql
 			if (f.onDelete == actionSetNull || f.onUpdate == actionSetNull) && !d.columns[at].nullable {
 				return wire.Errorf(1830, "Column '%s' cannot be NOT NULL: needed in a foreign key constraint '%s' SET NULL", d.columns[at].name, f.name)
 			}
+			if d.columns[at].gen != "" {
+				if err := judgeForeignGenerated(&f, &d.columns[at]); err != nil {
+					return err
+				}
+			}
 			f.columns = append(f.columns, at)
 			f.parentColumns = append(f.parentColumns, fk.ReferencedColumns[i].Lowered())
 		}
-		if err := s.judgeParent(d, &f, databaseName, table, schema); err != nil {
+		if err := s.judgeParent(d, &f, databaseName, table, schema, altered); err != nil {
 			return err
 		}
 		if err := d.indexForeign(&f, c.Name); err != nil {
 			return err
 		}
 		d.foreign = append(d.foreign, f)
+	}
+	return nil
+}
+
+// judgeForeignGenerated refuses a foreign key of a generated column whose actions would write it. Errors: 3104, 3733.
+func judgeForeignGenerated(f *foreignDef, c *column) error {
+	if !c.stored {
+		return wire.Errorf(3733, "Foreign key '%s' uses virtual column '%s' which is not supported.", f.name, c.name)
+	}
+	for _, x := range []struct {
+		on   string
+		what action
+	}{{"ON DELETE", f.onDelete}, {"ON UPDATE", f.onUpdate}} {
+		if x.what == actionSetNull || x.what == actionCascade && x.on == "ON UPDATE" {
+			return wire.Errorf(3104, "Cannot define foreign key with %s %s clause on a generated column.", x.on, actionWords[x.what])
+		}
 	}
 	return nil
 }
@@ -193,7 +214,7 @@ func (d *definition) indexForeign(f *foreignDef, name string) error {
 
 // judgeParent judges the table that a foreign key refers to, and keeps others off it until the definition is in the log: rows that go meanwhile would have no
 // children to look for. Without foreign_key_checks it may not be there.
-func (s *Session) judgeParent(d *definition, f *foreignDef, databaseName, table string, schema sql.Schema) error {
+func (s *Session) judgeParent(d *definition, f *foreignDef, databaseName, table string, schema sql.Schema, altered bool) error {
 	incompatible := func(i int) error {
 		return wire.Errorf(3780, "Referencing column '%s' and referenced column '%s' in foreign key constraint '%s' are incompatible.",
 			d.columns[f.columns[i]].name, f.parentColumns[i], f.name)
@@ -214,7 +235,7 @@ func (s *Session) judgeParent(d *definition, f *foreignDef, databaseName, table 
 		}
 		return nil
 	}
-	t, err := s.relatedClosed(f.parentDB, f.parent)
+	t, err := s.relatedClosed(f.parentDB, f.parent, altered) // rows are judged for long
 	switch {
 	case err != nil:
 		return err
@@ -268,6 +289,9 @@ func (s *Session) foreignExists(databaseName, name string) bool {
 		return false
 	}
 	for _, t := range d.Tables() {
+		if isCopy(t.Name) {
+			continue
+		}
 		if x, err := s.e.table(t, databaseName); err == nil && x.def.foreignNamed(name) {
 			return true
 		}
@@ -294,8 +318,8 @@ func (s *Session) related(databaseName, name string, mode lock.Mode) (*table, er
 	return s.e.table(t, databaseName)
 }
 
-// relatedClosed finds a table in that way, locks its definition, and closes it. Nil: there is none.
-func (s *Session) relatedClosed(databaseName, name string) (*table, error) {
+// relatedClosed finds a table in that way, locks its definition, and closes it. shared: others may read it all the time. Nil: there is none.
+func (s *Session) relatedClosed(databaseName, name string, shared bool) (*table, error) {
 	locked := s.locked
 	s.locked = nil
 	defer func() { s.locked = locked }()
@@ -304,7 +328,11 @@ func (s *Session) relatedClosed(databaseName, name string) (*table, error) {
 		return nil, err
 	}
 	tx, err := s.transaction()
-	if err == nil {
+	switch {
+	case err != nil:
+	case shared:
+		err = tx.ShareTable(t.ID, t.Version, s.TableWait())
+	default:
 		err = s.lockTable(tx, t)
 	}
 	if err != nil {
@@ -337,6 +365,9 @@ func (s *Session) referencesTo(databaseName, name string) ([]reference, error) {
 		known = &references{catalogue: c, of: map[[2]string][]reference{}}
 		for _, d := range c.Databases() {
 			for _, t := range d.Tables() {
+				if isCopy(t.Name) {
+					continue
+				}
 				x, err := e.table(t, d.Name)
 				if err != nil {
 					return nil, err
@@ -383,22 +414,29 @@ func (s *Session) judgeTruncate(databaseName, name string) error {
 }
 
 // judgeDropIndex refuses to drop an index that a foreign key needs, of the table or of one that refers to it.
-func (s *Session) judgeDropIndex(t *table, d *definition, name string) error {
-	all, err := s.referencesTo(t.database, t.t.Name)
+func (s *Session) judgeDropIndex(a *alteration, name string) error {
+	all, err := s.referencesTo(a.t.database, a.t.t.Name)
 	if err != nil {
 		return err
 	}
 	serves := func(columns []int) bool {
-		return leads(d.primary, columns) || slices.ContainsFunc(d.indexes, func(x indexDef) bool { return leads(x.parts, columns) })
+		return leads(a.def.primary, columns) || slices.ContainsFunc(a.def.indexes, func(x indexDef) bool { return leads(x.parts, columns) })
 	}
 	needed := wire.Errorf(1553, "Cannot drop index '%s': needed in a foreign key constraint", name)
-	for _, f := range t.def.foreign {
+	for _, f := range a.def.foreign {
 		if !serves(f.columns) {
 			return needed
 		}
 	}
 	for _, r := range all {
-		if columns, ok := t.columnsNamed(r.foreign.parentColumns); ok && !serves(columns) {
+		if r.database == a.t.database && r.table == a.t.t.Name && !a.def.foreignNamed(r.foreign.name) {
+			continue // it is dropped too
+		}
+		columns := make([]int, len(r.foreign.parentColumns))
+		for i, n := range r.foreign.parentColumns {
+			columns[i] = a.def.columnNamed(n)
+		}
+		if !slices.Contains(columns, -1) && !serves(columns) {
 			return needed
 		}
 	}

@@ -119,6 +119,11 @@ func (t *table) shown() sql.Schema {
 		if types.IsTimespan(c.Type) {
 			n := *c
 			n.Type = shownTime{digits: t.def.columns[i].digits}
+			all[i], c = &n, &n
+		}
+		if i < len(t.def.columns) && t.def.columns[i].gen != "" {
+			n := *c
+			n.Nullable = t.def.columns[i].nullable
 			all[i] = &n
 		}
 	}

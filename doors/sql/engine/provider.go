@@ -74,6 +74,9 @@ func (d *database) GetTableInsensitiveAsOf(ctx *sql.Context, name string, asOf a
 
 func (d *database) open(ctx *sql.Context, name string, how reading) (sql.Table, bool, error) {
 	s := sessionOf(ctx)
+	if t := s.altered; t != nil && t.database == d.d.Name && strings.EqualFold(t.t.Name, name) {
+		return &tableView{table: t, how: plainRead, columns: t.schema}, true, nil
+	}
 	how = how.at(s.level, s.shares)
 	mode := how.tableMode()
 	if s.isTarget(d.d.Name, name) {
@@ -110,7 +113,9 @@ func (s *Session) isTarget(databaseName, name string) bool {
 func (d *database) GetTableNames(*sql.Context) ([]string, error) {
 	var names []string
 	for _, t := range d.d.Tables() {
-		names = append(names, t.Name)
+		if !isCopy(t.Name) {
+			names = append(names, t.Name)
+		}
 	}
 	return names, nil
 }

@@ -65,7 +65,7 @@ var refusedStarts = [][]string{
 var refusedAnywhere = [][]string{
 	{"procedure", "analyse"}, {"high_priority"}, {"low_priority"}, {"delayed"}, {"sql_calc_found_rows"},
 	{"with", "rollup"}, {"row_format"}, {"key_block_size"}, {"data", "directory"}, {"index", "directory"}, {"encryption"}, {"tablespace"},
-	{"fulltext"}, {"spatial"}, {"generated", "always"}, {"invisible"},
+	{"fulltext"}, {"spatial"}, {"invisible"},
 }
 
 // refusedWords looks for what is refused on the words of a statement, before it is parsed. Words in texts, names in quotes and comments do not count.
@@ -221,10 +221,10 @@ func judgeDDL(a *sqlparser.DDL) error {
 	return refused(strings.ToUpper(a.Action))
 }
 
-// judgeAlter refuses ALTER TABLE, but for indexes that come or go, and for names. CREATE INDEX and DROP INDEX arrive in the same form.
+// judgeAlter refuses clauses of ALTER TABLE. CREATE INDEX and DROP INDEX arrive in the same form.
 func judgeAlter(a *sqlparser.AlterTable) error {
 	if len(a.PartitionSpecs) > 0 || len(a.Statements) == 0 {
-		return refused("ALTER TABLE, but for indexes and names")
+		return refused("ALTER TABLE of partitions, or of nothing")
 	}
 	tables := 0
 	for _, c := range a.Statements {
@@ -242,12 +242,15 @@ func judgeAlter(a *sqlparser.AlterTable) error {
 }
 
 func judgeClause(a *sqlparser.DDL) error {
-	if a.ColumnAction == sqlparser.RenameStr {
-		return nil
+	switch {
+	case a.NotNullSpec != nil, a.ColumnTypeSpec != nil, a.ConstraintAction == sqlparser.RenameStr, a.PartitionSpec != nil:
+		return refused("ALTER TABLE of this kind")
+	case a.TableSpec != nil:
+		return judgeSpec(a.TableSpec)
 	}
 	x := a.IndexSpec
 	if x == nil {
-		return refused("ALTER TABLE, but for indexes and names")
+		return nil
 	}
 	if x.Predicate != nil {
 		return refused("an index of a part of the rows")
@@ -263,17 +266,14 @@ func judgeClause(a *sqlparser.DDL) error {
 	switch action := strings.ToLower(x.Action); action {
 	case sqlparser.CreateStr:
 		switch t := strings.ToLower(x.Type); t {
-		case "", "unique":
+		case "", "unique", sqlparser.PrimaryStr:
 			return nil
 		default:
 			return refused("an index of kind " + strings.ToUpper(t))
 		}
-	case sqlparser.DropStr:
-		if strings.EqualFold(x.ToName.String(), "primary") || x.Type == sqlparser.PrimaryStr {
-			return refused("DROP PRIMARY KEY")
-		}
+	case sqlparser.DropStr, sqlparser.RenameStr:
 		return nil
-	case sqlparser.RenameStr:
+	case "enable", "disable": // of keys: there is nothing to do
 		return nil
 	default:
 		return refused(strings.ToUpper(action) + " INDEX")
@@ -302,8 +302,6 @@ func judgeSpec(t *sqlparser.TableSpec) error {
 	}
 	for _, c := range t.Columns {
 		switch {
-		case c.Type.GeneratedExpr != nil:
-			return refused("a generated column")
 		case c.Type.ForeignKeyDef != nil:
 			return refused("REFERENCES")
 		case c.Type.SRID != nil:

@@ -75,6 +75,9 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 			return out, s.explain(c, st, params, to, &out)
 		}
 	}
+	if err := s.judgeValues(st); err != nil {
+		return out, err
+	}
 	schema, rows, err := s.plan(c, st, params)
 	if err != nil {
 		return out, err

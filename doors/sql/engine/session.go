@@ -65,7 +65,9 @@ type Session struct {
 	now      settings
 	settings string // settingsKey; "": a variable was set
 	checks   map[checkKey][]sql.Expression
-	violated *wire.Error // of the foreign key that was violated last; nil: none was
+	computed map[checkKey][]sql.Expression // of generated columns
+	altered  *table                        // stands in for the table of its name, because a statement defines it and rows are judged by it; nil: none does
+	violated *wire.Error                   // of the foreign key that was violated last; nil: none was
 
 	run       executor.Run
 	changes   bool // the plan of a statement that changes rows is made ready to run
@@ -181,11 +183,7 @@ func (s *Session) useTable(databaseName, name string, mode lock.Mode) (*sqlmachi
 		}
 	}
 	find := func() *sqlmachine.Table {
-		d := s.catalogue().Database(nameOf(databaseName))
-		if d == nil {
-			return nil
-		}
-		return d.Table(nameOf(name))
+		return tableOf(s.catalogue().Database(nameOf(databaseName)), nameOf(name))
 	}
 	t := find()
 	if t == nil || s.begin == nil {

@@ -111,7 +111,7 @@ func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 	if err := refusedWords(text); err != nil {
 		return nil, "", err
 	}
-	given, clauses := text, lockClauses(text, mode.AnsiQuotes())
+	given, clauses := text, definingClauses(lockClauses(text, mode.AnsiQuotes()), mode.AnsiQuotes())
 	ast, next, text, err := parse(clauses, mode.ParserOptions())
 	if errors.Is(err, sqlparser.ErrEmpty) {
 		return &Statement{Kind: KindEmpty}, "", nil

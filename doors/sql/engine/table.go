@@ -110,7 +110,7 @@ func (t *tableView) Comment() string                                    { return
 
 // Schema is the table's columns. A statement that shows them sees the digits of a TIME in its type.
 func (t *tableView) Schema(ctx *sql.Context) sql.Schema {
-	if s, ok := ctx.Session.(*Session); ok && s.shows && t.times {
+	if s, ok := ctx.Session.(*Session); ok && s.shows && (t.times || t.def.generates()) {
 		return t.shown()
 	}
 	if s, ok := ctx.Session.(*Session); ok && s.changes && t.exactly != nil {

@@ -102,11 +102,11 @@ func (s *Session) Find(all []TableLock) (found []Locked, err error) {
 		case !s.mayUse(name):
 			return nil, s.deniedTable(nameOf(l.Name))
 		}
-		d := s.catalogue().Database(name)
-		if d == nil || d.Table(nameOf(l.Name)) == nil {
+		t := tableOf(s.catalogue().Database(name), nameOf(l.Name))
+		if t == nil {
 			return nil, wire.Errorf(1146, "Table '%s.%s' doesn't exist", name, nameOf(l.Name))
 		}
-		found = append(found, Locked{Database: name, Name: nameOf(l.Name), ID: d.Table(nameOf(l.Name)).ID, Write: l.Write})
+		found = append(found, Locked{Database: name, Name: nameOf(l.Name), ID: t.ID, Write: l.Write})
 	}
 	slices.SortStableFunc(found, func(a, b Locked) int { return cmp.Compare(a.ID, b.ID) })
 	return found, nil
@@ -121,8 +121,7 @@ func (s *Session) Locked() []Locked { return s.locked }
 // Exists reports whether there is a table.
 func (s *Session) Exists(databaseName, name string) bool {
 	s.cat = nil
-	d := s.catalogue().Database(databaseName)
-	return d != nil && d.Table(name) != nil
+	return tableOf(s.catalogue().Database(databaseName), name) != nil
 }
 
 // mayUseLocked refuses a table that is not locked for what a statement does with it. Errors: 1099, 1100.

@@ -129,7 +129,7 @@ func (r *Run) insertRow(p *Program, one []row.Value) error {
 
 // sizeOf is how many bytes a row takes at most.
 func (t *Table) sizeOf(values []row.Value) int {
-	n := 1 + (len(values)+7)/8
+	n := 16 + (len(values)+7)/8
 	for i := range values {
 		n += 10 + len(values[i].Bytes)
 	}

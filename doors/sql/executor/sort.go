@@ -57,9 +57,11 @@ func (r *Run) keep(p *Program, value []byte) error {
 		case row.Uint:
 			x.first = r.fields.Uint(p.order)
 		default:
-			at, size := r.fields.Spot(p.order)
-			x.text, x.size = x.from+at, size
-			ok := false
+			at, size, ok := r.fields.Spot(p.order)
+			if x.text, x.size = x.from+at, size; !ok {
+				x.text = len(s.arena)
+				s.arena = append(s.arena, r.fields.Text(p.order)...)
+			}
 			x.first, ok = c.Order.Prefix(s.text(&x))
 			s.whole = s.whole || !ok
 		}

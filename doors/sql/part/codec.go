@@ -21,6 +21,8 @@ const (
 	flagReads = 1 // of a Commit: reads follow the writes
 	flagRows  = 2 // of a Commit: writes have a NextRow
 	flagFirst = 1 // of a Stage: it is the first
+	// flagPlaces of a Define: rows of a table say how many places they have.
+	flagPlaces = 1
 
 	actionBits = 3 // of an op's first byte; the index's id follows above them
 	actionSize = 2
@@ -78,7 +80,7 @@ func AppendPart(dst []byte, p *Part) []byte {
 		dst = binary.AppendUvarint(dst, p.Tx)
 		dst = binary.AppendUvarint(dst, p.Bytes)
 	case Define:
-		dst = append(dst, 0)
+		dst = append(dst, wire.Bit(p.Places, flagPlaces))
 		dst = binary.AppendUvarint(dst, uint64(len(p.Changes)))
 		for i := range p.Changes {
 			dst = appendChange(dst, &p.Changes[i])
@@ -184,7 +186,7 @@ func (p *Part) Decode(b []byte) error {
 			r.Fail(ErrForm)
 		}
 	case Define:
-		r.Flags(0, ErrFlags)
+		p.Places = r.Flags(flagPlaces, ErrFlags) != 0
 		n := r.Count(MaxChanges, 8)
 		if n == 0 {
 			r.Fail(ErrForm)

@@ -61,6 +61,7 @@ func samples() []*Part {
 		{Kind: Decide, Verdict: PrepareStaged, Tx: 6, Hash: 7, Name: []byte("order-1"), Tables: []Writes{{Table: 3, Version: 9, NextAuto: 7}},
 			Reads: []Read{{Table: 3, Key: []byte("a"), Hash: 6}},
 			Locks: []Lock{{Table: 3, Key: []byte("a"), Shared: true}, {Table: 3, Index: MaxIndexID, Key: []byte("b")}}},
+		{Kind: Define, Places: true, Changes: []Change{{Verb: AlterTable, Object: 4, Version: 9, Database: 2, Name: "u", Definition: []byte("columns")}}},
 	}
 }
 
@@ -85,7 +86,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("unknown kind %x: %v", b, err)
 		}
 	}
-	for _, b := range [][]byte{{byte(Commit), 4, 0}, {byte(Define), 1, 1}, {byte(Stage), 2, 1}, {byte(Decide), 2, 1, 1}, {byte(Move), 1, 1, 1}} {
+	for _, b := range [][]byte{{byte(Commit), 4, 0}, {byte(Define), 2, 1}, {byte(Stage), 2, 1}, {byte(Decide), 2, 1, 1}, {byte(Move), 1, 1, 1}} {
 		if _, err := decode(b); !errors.Is(err, ErrFlags) {
 			t.Errorf("unknown flag %x: %v", b, err)
 		}
@@ -154,6 +155,9 @@ func TestLevels(t *testing.T) {
 		want := uint16(0)
 		if p.Kind >= Stage {
 			want = StageLevel
+		}
+		if p.Places {
+			want = PlacesLevel
 		}
 		if got := PartLevel(AppendPart(nil, p)); got != want {
 			t.Errorf("%s needs level %d, want %d", p, got, want)

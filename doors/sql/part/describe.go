@@ -55,7 +55,11 @@ func (p *Part) String() string {
 		for i := range p.Changes {
 			all = append(all, p.Changes[i].String())
 		}
-		return "table.define " + strings.Join(all, ", ")
+		s := "table.define " + strings.Join(all, ", ")
+		if p.Places {
+			s += ", rows say their places"
+		}
+		return s
 	}
 	for i := range p.Tables {
 		w := &p.Tables[i]

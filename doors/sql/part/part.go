@@ -27,10 +27,16 @@ const Level uint16 = 7
 // StageLevel is that of Stage, Decide and Move.
 const StageLevel uint16 = 8
 
+// PlacesLevel is that of a Define whose tables say where their rows have their columns.
+const PlacesLevel uint16 = 9
+
 // PartLevel is the cluster's level from which on an encoded part may be proposed, if that is later than the machine's own.
 func PartLevel(body []byte) uint16 {
-	if len(body) > 0 && Kind(body[0]) >= Stage {
+	switch {
+	case len(body) > 0 && Kind(body[0]) >= Stage:
 		return StageLevel
+	case len(body) > 1 && Kind(body[0]) == Define && body[1]&flagPlaces != 0:
+		return PlacesLevel
 	}
 	return 0
 }
@@ -63,6 +69,9 @@ type Part struct {
 
 	// Define: what changes, in order. At least one.
 	Changes []Change
+	// Define: rows of a table that changes say how many places they were written with. The machine takes rows and definitions for bytes: the flag keeps
+	// members away that cannot read such a table.
+	Places bool
 }
 
 // Writes are the writes of a transaction to one table.

@@ -13,8 +13,11 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/types"
 )
 
-// version is the first byte of a row.
-const version = 1
+// version is the first byte of a row that has the first places of its table, and placedVersion that of one that says how many it has.
+const (
+	version       = 1
+	placedVersion = 2
+)
 
 var (
 	// ErrType: the package stores no values of this type.
@@ -52,7 +55,12 @@ type field struct {
 }
 
 // Layout has the columns of a table in their order. It never changes, and any goroutine may use it.
-type Layout struct{ fields []field }
+type Layout struct {
+	fields []field
+	// places are those of a stored row, in their order. Nil: a row has its columns in the order of fields, and nothing else.
+	places []place
+	first  int // places of a row of the first version
+}
 
 // NewLayout returns the layout of columns of these types. digits tells those behind the point of a TIME by the column's place; nil: none has any.
 // Error: ErrType.
@@ -126,6 +134,9 @@ func newField(t sql.Type, digits int) (field, error) {
 func (l *Layout) Append(ctx *sql.Context, dst []byte, values sql.Row) ([]byte, error) {
 	if len(values) != len(l.fields) {
 		return dst, fmt.Errorf("%w: %d values of %d", ErrForm, len(values), len(l.fields))
+	}
+	if l.places != nil {
+		return l.appendPlaced(ctx, dst, values)
 	}
 	dst = append(dst, version)
 	nulls := len(dst)
@@ -221,6 +232,9 @@ func plain(ctx *sql.Context, v any) (any, error) {
 
 // Decode decodes a row. It has room for more values behind those of the columns. Texts are copied out of value. Error: ErrForm.
 func (l *Layout) Decode(value []byte, more int) (sql.Row, error) {
+	if l.places != nil {
+		return l.decodePlaced(value, more)
+	}
 	bits := (len(l.fields) + 7) / 8
 	if len(value) < 1+bits || value[0] != version {
 		return nil, ErrForm
@@ -418,19 +432,32 @@ func appendDecimal(dst []byte, d *apd.Decimal, scale int32) ([]byte, error) {
 	return append(append(dst, byte(0x80+len(b))), b...), nil
 }
 
-func decodeDecimal(b []byte, scale int32) (v any, rest []byte, err error) {
+// decimalBytes is how many bytes the decimal takes with which some bytes begin. 0: they begin with none.
+func decimalBytes(b []byte) int {
 	if len(b) == 0 {
-		return nil, nil, ErrForm
+		return 0
 	}
-	n, flip := int(b[0])-0x80, byte(0)
+	n := int(b[0]) - 0x80
 	if n < 0 {
-		n, flip = -n, 0xff
+		n = -n
 	}
 	if n > mostDecimal || len(b) < 1+n {
+		return 0
+	}
+	return 1 + n
+}
+
+func decodeDecimal(b []byte, scale int32) (v any, rest []byte, err error) {
+	size := decimalBytes(b)
+	if size == 0 {
 		return nil, nil, ErrForm
 	}
+	n, flip := size-1, byte(0)
+	if b[0] < 0x80 {
+		flip = 0xff
+	}
 	digits := make([]byte, n)
-	for i, c := range b[1 : 1+n] {
+	for i, c := range b[1:size] {
 		digits[i] = c ^ flip
 	}
 	if n > 0 && digits[0] == 0 {
@@ -438,5 +465,5 @@ func decodeDecimal(b []byte, scale int32) (v any, rest []byte, err error) {
 	}
 	d := &apd.Decimal{Negative: flip != 0, Exponent: -scale}
 	d.Coeff.SetMathBigInt(new(big.Int).SetBytes(digits))
-	return d, b[1+n:], nil
+	return d, b[size:], nil
 }

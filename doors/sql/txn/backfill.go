@@ -65,6 +65,15 @@ const (
 // CloseTable is UseTable for Exclusive. It waits for those who use the table, and lets others go before it again and again: all who come meanwhile wait for a
 // moment only, however long one of those stays.
 func (x *Tx) CloseTable(table, version uint64, wait Wait) error {
+	return x.takeTable(table, version, lock.Exclusive, wait)
+}
+
+// ShareTable is UseTable for Shared, and waits as CloseTable does. Others go on reading the table, and nobody writes it until the transaction ends.
+func (x *Tx) ShareTable(table, version uint64, wait Wait) error {
+	return x.takeTable(table, version, lock.Shared, wait)
+}
+
+func (x *Tx) takeTable(table, version uint64, mode lock.Mode, wait Wait) error {
 	for waited := time.Duration(0); ; waited += closeFor + closeEvery {
 		now := wait
 		if wait.Time < 0 || wait.Time-waited > closeFor {
@@ -72,7 +81,7 @@ func (x *Tx) CloseTable(table, version uint64, wait Wait) error {
 		} else {
 			now.Time = max(wait.Time-waited, 0)
 		}
-		err := x.UseTable(table, version, lock.Exclusive, now)
+		err := x.UseTable(table, version, mode, now)
 		if now.Time == wait.Time || wait.Time >= 0 && waited+closeFor >= wait.Time || !errors.Is(err, ErrLockTimeout) {
 			return err
 		}

@@ -10,10 +10,15 @@ import (
 // Define changes the catalogue in one command of the log. The transaction has locked the tables that change exclusively, and goes on with its
 // locks. Errors: as Commit; the transaction has ended with ErrTermOver and ErrUnknown.
 func (x *Tx) Define(changes []sqlpart.Change) (*sqlpart.Defined, error) {
+	return x.DefinePlaces(changes, false)
+}
+
+// DefinePlaces is Define. places: the rows of a table that changes say how many places they have (sqlpart.Part.Places).
+func (x *Tx) DefinePlaces(changes []sqlpart.Change, places bool) (*sqlpart.Defined, error) {
 	if x.ended {
 		return nil, ErrEnded
 	}
-	res, err := x.ask(&sqlpart.Part{Kind: sqlpart.Define, Changes: changes})
+	res, err := x.ask(&sqlpart.Part{Kind: sqlpart.Define, Changes: changes, Places: places})
 	if err != nil {
 		return nil, err
 	}
