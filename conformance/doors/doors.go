@@ -89,6 +89,7 @@ var doors = []door{
 		full: []group{
 			// ROWS in the environment: so many rows in each of the 10 tables that are loaded before kills, instead of 100,000.
 			{name: "sysbench, clients, kills", args: []string{"build/sql"}},
+			{name: "60,000 statements by the executor and by the planner", args: []string{"env", "PLANS=long", "go", "test", "./doors/sql", "-count=1", "-timeout", "30m", "-run", "^TestExecutorAnswersAlike$"}},
 			{name: "random scripts of several sessions beside MariaDB", args: []string{"build/sqldiff"}},
 			{name: "20,000 executions with plans and without", args: []string{"env", "PLANS=long", "go", "test", "./doors/sql", "-count=1", "-timeout", "20m", "-run", "^TestPlansAnswerAlike$"}},
 			{name: "simulation, 1,000 seeds", args: []string{"go", "test", "./doors/sql/sim", "-count=1", "-timeout", "1h", "-run", "^TestTransactionsHold$", "-args", "-n", "1000"}},

@@ -31,6 +31,8 @@ type Options struct {
 	Member    ack.Member // asked where Ack has an archive
 	// NoPlans has every statement planned anew. Tests compare with it.
 	NoPlans bool
+	// NoExecutor has every statement planned by the engine's library. Tests compare with it.
+	NoExecutor bool
 	// Leader names the member that leads, for clients of one that does not; "": none is known.
 	Leader func() string
 }
@@ -52,7 +54,7 @@ type Door struct {
 // New returns a door. Its Serve begins to serve a connection.
 func New(opt Options) *Door {
 	d := &Door{opt: opt, worker: opt.Worker, began: time.Now(), turns: turn.New(turn.OneLeft)}
-	d.engine = engine.New(engine.Options{Catalogue: opt.Catalogue, NoPlans: opt.NoPlans, MaxPacket: opt.MaxPacket, MaxKept: opt.MaxKept,
+	d.engine = engine.New(engine.Options{Catalogue: opt.Catalogue, NoPlans: opt.NoPlans, NoExecutor: opt.NoExecutor, MaxPacket: opt.MaxPacket, MaxKept: opt.MaxKept,
 		Operate: engine.Operate{Clients: d.visible, Kill: d.kill, Counters: d.counters,
 			Transactions: d.transactions, Locks: d.locks, Digests: d.digests}})
 	d.ctx, d.end = context.WithCancel(context.Background())

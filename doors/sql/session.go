@@ -63,7 +63,7 @@ func (d *Door) newSession(c *wire.Client) (*session, error) {
 func (s *session) open() {
 	s.s = s.d.engine.NewSession(engine.Client{ID: s.client.ID, User: s.client.User, Host: s.user.Host,
 		Account: s.accountName, Rights: s.user, Locks: s.locks(), State: s.doing.say,
-		TLSVersion: s.client.TLSVersion, TLSCipher: s.client.TLSCipher})
+		FoundRows: s.client.Capabilities&wire.FoundRows != 0, TLSVersion: s.client.TLSVersion, TLSCipher: s.client.TLSCipher})
 	s.defaultAck()
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql"
 
 	"github.com/holdfastdb/holdfast/doors/sql/lock"
+	"github.com/holdfastdb/holdfast/doors/sql/row"
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
 )
 
@@ -96,10 +97,10 @@ func (t *table) entry(ctx *sql.Context, x *writtenIndex, r sql.Row, primary []by
 		}
 	}
 	if e.sole {
-		e.value = entryValue(0, primary)
+		e.value = row.EntryValue(0, primary)
 		return e, nil
 	}
-	e.value = entryValue(len(e.key), nil)
+	e.value = row.EntryValue(len(e.key), nil)
 	e.key = append(e.key, primary...)
 	return e, nil
 }
@@ -265,7 +266,7 @@ func (e *editor) judge(ctx *sql.Context, tx *txn.Tx, entries, but []entryOf, r s
 		if !exists || !n.sole || i < len(but) && bytes.Equal(but[i].key, n.key) {
 			continue
 		}
-		primary, err := primaryOf(n.key, value)
+		primary, err := row.PrimaryOf(n.key, value)
 		if err != nil {
 			return t.damaged(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sqle "github.com/dolthub/go-mysql-server"
@@ -24,6 +25,8 @@ type Options struct {
 	Catalogue func() *sqlmachine.Catalogue
 	// NoPlans has every statement take the full path. Tests compare with it.
 	NoPlans bool
+	// NoExecutor has every statement planned by the library. Tests compare with it.
+	NoExecutor bool
 	// MaxPacket is what @@max_allowed_packet says, in bytes; 0: 64 MiB. The library keeps it for all engines of a process.
 	MaxPacket int
 	// MaxKept bounds what a statement keeps in memory to sort, group or lock it, in bytes; 0: as much as four of the largest packets, and 64 MiB at least.
@@ -39,6 +42,7 @@ type Engine struct {
 	schemaDB sql.Database
 	ownDB    *ownDatabase
 	plans    plans
+	directed atomic.Uint64 // statements that the executor has run
 
 	mu     sync.RWMutex
 	tables map[tableKey]*table // of definitions; guarded by mu

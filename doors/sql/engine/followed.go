@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/core/store"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
+	"github.com/holdfastdb/holdfast/doors/sql/row"
 )
 
 // The keys of a span are collected before the first row is locked. A transaction that a row is waited for may have written others in the span, and what it has
@@ -31,7 +32,7 @@ func (r *lockedRows) collect(ctx *sql.Context, it store.Iter, most int) error {
 			k.entry = k.primary
 			value, err := it.Value()
 			if err == nil {
-				k.primary, err = primaryOf(k.entry, value)
+				k.primary, err = row.PrimaryOf(k.entry, value)
 			}
 			if err != nil {
 				return r.t.damaged(err)

@@ -64,23 +64,15 @@ func (s *Session) GetSessionVariable(c *sql.Context, name string) (any, error) {
 
 // SetSessionVariable sets a variable of the session.
 func (s *Session) SetSessionVariable(c *sql.Context, name string, v any) error {
+	defer func() { s.now.known, s.settings = false, "" }()
 	return s.BaseSession.SetSessionVariable(c, variableName(name), v)
 }
 
 // Level is the level that the session's next transactions have.
-func (s *Session) Level() Level {
-	v, _ := s.GetSessionVariable(nil, levelVariable) // the library knows the variable
-	name, _ := v.(string)
-	l, _ := levelOf(name)
-	return l
-}
+func (s *Session) Level() Level { return s.set().level }
 
 // ReadOnly reports whether the session's next transactions may not write.
-func (s *Session) ReadOnly() bool {
-	v, _ := s.GetSessionVariable(nil, readOnlyVariable) // the library knows the variable
-	n, _ := integer(v)
-	return n != 0
-}
+func (s *Session) ReadOnly() bool { return s.set().readOnly }
 
 // Characterise sets what the session's next transactions have.
 func (s *Session) Characterise(c Characteristics) error {

@@ -19,9 +19,7 @@ func (s *Session) TimeLimit(st *Statement) time.Duration {
 	if st.limit >= 0 {
 		return st.limit
 	}
-	v, _ := s.GetSessionVariable(nil, "max_execution_time") // the library knows the variable
-	n, _ := integer(v)
-	return time.Duration(max(n, 0)) * time.Millisecond
+	return s.set().longest
 }
 
 var (

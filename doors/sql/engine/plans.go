@@ -277,7 +277,7 @@ func (s *Session) cached(c *sql.Context, st *Statement, params []wire.Param) (sc
 			return nil, nil, false, err
 		}
 	}
-	schema, rows, _, err = s.e.sql.PrepQueryPlanForExecution(c, st.Text, node, p.flags)
+	schema, rows, err = s.ready(c, st, node, p.flags)
 	return schema, rows, true, err
 }
 

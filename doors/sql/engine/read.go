@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -318,7 +317,7 @@ func (r *plainRows) Next(ctx *sql.Context) (sql.Row, error) {
 		r.s.reads.rows++
 	} else {
 		r.s.reads.entries++
-		if key, err = primaryOf(key, value); err != nil {
+		if key, err = row.PrimaryOf(key, value); err != nil {
 			return nil, r.t.damaged(err)
 		}
 		var exists bool
@@ -505,26 +504,3 @@ func (r *lockedRows) Next(ctx *sql.Context) (sql.Row, error) {
 }
 
 func (r *lockedRows) Close(*sql.Context) error { return nil }
-
-// An entry's value says where the row's key is: a number n above zero, and the row's key follows the first n bytes of the entry's key; or zero, and
-// the row's key follows.
-
-// entryValue returns the value of an entry. columns is how many bytes of its key are the index's columns, 0: the row's key goes into the value.
-func entryValue(columns int, primary []byte) []byte {
-	if columns > 0 {
-		return binary.AppendUvarint(nil, uint64(columns))
-	}
-	return append([]byte{0}, primary...)
-}
-
-// primaryOf returns the key of the row to which an entry belongs. Error: row.ErrForm.
-func primaryOf(key, value []byte) ([]byte, error) {
-	n, size := binary.Uvarint(value)
-	switch {
-	case size <= 0 || n > uint64(len(key)):
-		return nil, row.ErrForm
-	case n == 0:
-		return value[size:], nil
-	}
-	return key[n:], nil
-}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/doors/sql/lock"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
+	"github.com/holdfastdb/holdfast/doors/sql/row"
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
 )
@@ -131,7 +132,7 @@ func keysOf(tx *txn.Tx, t *table, x *index, key []byte, rows bool) (all [][]byte
 			if err != nil {
 				return nil, err
 			}
-			if k, err = primaryOf(k, v); err != nil {
+			if k, err = row.PrimaryOf(k, v); err != nil {
 				return nil, t.damaged(err)
 			}
 		}

@@ -29,6 +29,11 @@ type Outcome struct {
 // Run runs a statement. begin returns the transaction that it belongs to, and is called if it needs one; nil: it gets none. A result's rows are
 // sent as they are made. Errors are *wire.Error, or those of txn: the door knows what becomes of the transaction.
 func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, begin func() (*txn.Tx, error), to *wire.Answer) (out Outcome, err error) {
+	if st.shape != nil {
+		if out, ok, err := s.direct(ctx, st, params, begin, to); ok {
+			return out, err
+		}
+	}
 	if name := databaseOf(st.ast); name != "" && !s.mayUse(name) {
 		return out, s.deniedDatabase(name)
 	}
@@ -197,11 +202,19 @@ func (s *Session) plan(c *sql.Context, st *Statement, params []wire.Param) (sql.
 	if node, err = s.repaired(c, st, node); err != nil {
 		return nil, nil, err
 	}
-	schema, rows, _, err := s.e.sql.PrepQueryPlanForExecution(c, st.Text, node, flags)
+	schema, rows, err := s.ready(c, st, node, flags)
 	if err != nil {
 		return nil, nil, err
 	}
 	return schema, create(c, node, fill(c, node, schema, describe(c, node, schema, rows))), nil
+}
+
+// ready makes a plan ready to run. What it asks of a table's columns meanwhile serves to find the rows that change.
+func (s *Session) ready(c *sql.Context, st *Statement, node sql.Node, flags *sql.QueryFlags) (sql.Schema, sql.RowIter, error) {
+	s.changes = st.Kind == KindWrite
+	defer func() { s.changes = false }()
+	schema, rows, _, err := s.e.sql.PrepQueryPlanForExecution(c, st.Text, node, flags)
+	return schema, rows, err
 }
 
 // bound is a statement with its names resolved, and with constants that the planner may use.

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/vitess/go/mysql"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
+	"github.com/holdfastdb/holdfast/doors/sql/executor"
 	"github.com/holdfastdb/holdfast/doors/sql/lock"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
@@ -62,11 +64,16 @@ type Session struct {
 
 	viewLimit txn.ViewLimit // of its transactions' snapshots
 
+	now      settings
 	settings string // settingsKey; "": a variable was set
 	checks   map[checkKey][]sql.Expression
 	computed map[checkKey][]sql.Expression // of generated columns
 	altered  *table                        // stands in for the table of its name, because a statement defines it and rows are judged by it; nil: none does
 	violated *wire.Error                   // of the foreign key that was violated last; nil: none was
+
+	run       executor.Run
+	changes   bool // the plan of a statement that changes rows is made ready to run
+	foundRows bool // the client counts the rows that an UPDATE has found
 
 	seen *sqlmachine.Catalogue // when the transaction's snapshot was opened; nil: it has none
 }
@@ -93,12 +100,19 @@ type Client struct {
 	State   func(string) // is told what a long statement does at present; nil: nobody is
 	// TLSVersion and TLSCipher are those of the connection, "" without TLS.
 	TLSVersion, TLSCipher string
+	// FoundRows: an UPDATE counts the rows that it has found, and not those that it has changed.
+	FoundRows bool
 }
 
 // NewSession returns the session of a client.
 func (e *Engine) NewSession(c Client) *Session {
 	s := &Session{e: e, account: c.Account, rights: c.Rights, locks: c.Locks, state: c.State, tlsVersion: strings.Replace(c.TLSVersion, " ", "v", 1), tlsCipher: c.TLSCipher, viewLimit: firstViewLimit,
 		BaseSession: sql.NewBaseSessionWithClientServer("127.0.0.1", sql.Client{User: c.User, Address: c.Host}, c.ID)}
+	if s.foundRows = c.FoundRows; c.FoundRows {
+		client := s.Client()
+		client.Capabilities |= mysql.CapabilityClientFoundRows
+		s.SetClient(client)
+	}
 	s.SetIgnoreAutoCommit(true) // the door commits
 	s.processes.s = s
 	s.memory = sql.NewMemoryManager(&s.kept)
@@ -117,7 +131,7 @@ func (s *Session) context(ctx context.Context, text string) *sql.Context {
 func (s *Session) quiet() *sql.Context { return s.context(context.Background(), "") }
 
 // Mode returns the session's sql_mode, by which its texts are parsed.
-func (s *Session) Mode() *sql.SqlMode { return sql.LoadSqlMode(s.quiet()) }
+func (s *Session) Mode() *sql.SqlMode { return s.set().mode }
 
 // catalogue is the one of the statement that runs.
 func (s *Session) catalogue() *sqlmachine.Catalogue {
@@ -208,12 +222,12 @@ func (s *Session) useTable(databaseName, name string, mode lock.Mode) (*sqlmachi
 
 // wait says how long the session waits for a row, and what ends the wait.
 func (s *Session) wait(ctx *sql.Context) txn.Wait {
-	return txn.Wait{Time: s.seconds(lockWaitVariable, 50), Interrupt: ctx.Done()}
+	return txn.Wait{Time: s.set().rowWait, Interrupt: ctx.Done()}
 }
 
 // TableWait says how long the session waits for a table, and what ends the wait.
 func (s *Session) TableWait() txn.Wait {
-	return txn.Wait{Time: s.seconds("lock_wait_timeout", 31536000), Interrupt: s.interrupt}
+	return txn.Wait{Time: s.set().tableWait, Interrupt: s.interrupt}
 }
 
 // Interruptible has what ctx ends end the waits of the statement that begins.
@@ -240,11 +254,7 @@ func (s *Session) Note(code int, text string) {
 }
 
 // Autocommit reports whether a statement outside of a transaction commits at its end.
-func (s *Session) Autocommit() bool {
-	v, err := s.GetSessionVariable(nil, "autocommit")
-	n, ok := integer(v)
-	return err != nil || !ok || n != 0
-}
+func (s *Session) Autocommit() bool { return s.set().autocommit }
 
 // ackVariable is the variable that says what the session's answers wait for: commit or archive.
 const ackVariable = "holdfast_ack"

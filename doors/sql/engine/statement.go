@@ -3,12 +3,14 @@ package engine
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"github.com/holdfastdb/holdfast/doors/sql/account"
+	"github.com/holdfastdb/holdfast/doors/sql/executor"
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
 )
 
@@ -39,7 +41,7 @@ func (k Kind) String() string {
 	return [Kinds]string{"other", "read", "lock", "write", "define", "begin", "commit", "rollback", "account", "savepoint", "tables", "xa", "empty"}[k]
 }
 
-// Statement is a parsed statement. It never changes, and sessions share it.
+// Statement is a parsed statement. It never changes, but for what is found out of it once. Sessions share it.
 type Statement struct {
 	Kind Kind
 	Text string
@@ -66,10 +68,12 @@ type Statement struct {
 
 	ast     sqlparser.Statement // nil: the statement is CHECK TABLE or KILL
 	check   []sqlparser.TableName
-	none    string        // what it asks for a list of, of which there is none; "": it is another statement
-	kill    *killing      // nil: the statement is not KILL
-	limit   time.Duration // of its hint MAX_EXECUTION_TIME; negative: it has none
-	session bool          // SET SESSION TRANSACTION, and not of the next transaction alone
+	none    string          // what it asks for a list of, of which there is none; "": it is another statement
+	kill    *killing        // nil: the statement is not KILL
+	limit   time.Duration   // of its hint MAX_EXECUTION_TIME; negative: it has none
+	session bool            // SET SESSION TRANSACTION, and not of the next transaction alone
+	shape   *executor.Shape // nil: it is none of the executor's
+	bound   atomic.Pointer[boundProgram]
 	params  int
 	tables  bool // it names a table that may be one of the catalogue's
 	in      bool // it has an IN of a list
@@ -147,7 +151,7 @@ func (e *Engine) parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 	if clauses != given { // clients and operators see what the client has sent
 		text = given[:len(given)-len(rest)]
 	}
-	s = &Statement{Text: strings.TrimRight(text, " \t\r\n;"), ast: ast, limit: hintedLimit(text)}
+	s = &Statement{Text: strings.TrimRight(text, " \t\r\n;"), ast: ast, limit: hintedLimit(text), shape: executor.ShapeOf(ast)}
 	if err := s.classify(); err != nil {
 		return nil, "", err
 	}

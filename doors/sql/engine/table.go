@@ -3,11 +3,13 @@ package engine
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/types"
 
+	"github.com/holdfastdb/holdfast/doors/sql/executor"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
 	"github.com/holdfastdb/holdfast/doors/sql/row"
@@ -24,8 +26,10 @@ type table struct {
 	indexes  []*index // that may be read; the primary key is the first, if there is one
 	auto     int      // column of AUTO_INCREMENT, -1: none
 	all      []writtenIndex
-	times    bool  // a column is a TIME
-	weighed  []int // columns of utf8mb4_0900_ai_ci in keys
+	times    bool            // a column is a TIME
+	exactly  sql.Schema      // the columns with texts that compare by their characters; nil: all do
+	direct   *executor.Table // nil: the executor leaves the table alone
+	weighed  []int           // columns of utf8mb4_0900_ai_ci in keys
 }
 
 // writtenIndex is an index whose entries a write keeps, whether or not it may be read yet.
@@ -66,6 +70,10 @@ func newTable(e *Engine, t *sqlmachine.Table, databaseName string) (*table, erro
 		}
 	}
 	x.weighed = x.weighedColumns()
+	if err := x.compareExactly(); err != nil {
+		return nil, err
+	}
+	x.direct = x.executable()
 	if x.hasNumbers() {
 		x.promote()
 		x.schema.Schema = x.numbered("")
@@ -105,7 +113,37 @@ func (t *tableView) Schema(ctx *sql.Context) sql.Schema {
 	if s, ok := ctx.Session.(*Session); ok && s.shows && (t.times || t.def.generates()) {
 		return t.shown()
 	}
+	if s, ok := ctx.Session.(*Session); ok && s.changes && t.exactly != nil {
+		return t.exactly
+	}
 	return t.columns.Schema
+}
+
+// compareExactly makes the columns by which an UPDATE finds the rows that it changes. The library compares the row before and the row behind by the columns'
+// collations, in which 'a' is 'A': MySQL by their bytes.
+func (t *table) compareExactly() error {
+	all, some := slices.Clone(t.schema.Schema), false
+	for i, c := range all {
+		text, ok := c.Type.(sql.TypeWithCollation)
+		if !ok || !types.IsTextOnly(c.Type) {
+			continue
+		}
+		id := text.Collation().CharacterSet().BinaryCollation()
+		if id == text.Collation() {
+			continue
+		}
+		exact, err := text.WithNewCollation(id)
+		if err != nil {
+			return err
+		}
+		column := *c
+		column.Type = exact
+		all[i], some = &column, true
+	}
+	if some && !t.hasNumbers() {
+		t.exactly = all
+	}
+	return nil
 }
 
 // RowCount is how many rows the table had at the applied index; for the planner.

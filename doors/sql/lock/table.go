@@ -93,7 +93,14 @@ type party struct {
 }
 
 // Owner begins a transaction.
-func (t *Table) Owner() *Owner { return &Owner{t: t, id: t.owners.Add(1), party: &party{}} }
+func (t *Table) Owner() *Owner {
+	both := &struct {
+		owner Owner
+		party party
+	}{}
+	both.owner = Owner{t: t, id: t.owners.Add(1), party: &both.party}
+	return &both.owner
+}
 
 // Kin returns another owner of the same party. Each is released by itself.
 func (o *Owner) Kin() *Owner { return &Owner{t: o.t, id: o.t.owners.Add(1), party: o.party} }

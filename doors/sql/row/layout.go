@@ -398,6 +398,9 @@ func (f *field) rounded(t types.Timespan) int64 {
 // scale is the number of digits behind a decimal's point.
 func scale(t sql.Type) int32 { return int32(t.(sql.DecimalType).Scale()) }
 
+// mostDecimal is how many bytes the digits of a decimal take at most.
+const mostDecimal = 63
+
 // appendDecimal appends a decimal so that the bytes sort as the numbers: a byte that says sign and length, then the digits as an integer of the
 // column's scale, turned around for negative ones.
 func appendDecimal(dst []byte, d *apd.Decimal, scale int32) ([]byte, error) {
@@ -416,7 +419,7 @@ func appendDecimal(dst []byte, d *apd.Decimal, scale int32) ([]byte, error) {
 		}
 	}
 	b := n.Bytes()
-	if len(b) > 63 {
+	if len(b) > mostDecimal {
 		return dst, ErrValue
 	}
 	if d.Negative && len(b) > 0 {
@@ -438,7 +441,7 @@ func decimalBytes(b []byte) int {
 	if n < 0 {
 		n = -n
 	}
-	if n > 63 || len(b) < 1+n {
+	if n > mostDecimal || len(b) < 1+n {
 		return 0
 	}
 	return 1 + n

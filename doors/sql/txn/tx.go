@@ -69,7 +69,7 @@ type Wait struct {
 
 // tableKey is the lock of a table. It is no key of the store.
 func tableKey(table uint64) []byte {
-	return append([]byte("table"), sqlmachine.AppendPrefix(nil, table, 0)...)
+	return sqlmachine.AppendPrefix(append(make([]byte, 0, len("table")+sqlmachine.PrefixBytes), "table"...), table, 0)
 }
 
 // UseTable locks a table whose definition has the given version, and keeps that definition as it is until the transaction ends. The caller looks
@@ -170,12 +170,14 @@ func (x *Tx) LockRow(table, index uint64, key []byte, mode lock.Mode, wait Wait)
 			return nil, false, 0, err
 		}
 	}
-	stored = -1
-	read := sqlpart.Read{Table: table, Index: index, Key: slices.Clone(key)}
-	if exists {
-		stored, read.Hash = len(value), sqlmachine.Hash(value)
+	if stored = -1; exists {
+		stored = len(value)
 	}
 	if x.t.w.opt.Verify && !mine {
+		read := sqlpart.Read{Table: table, Index: index, Key: slices.Clone(key)}
+		if exists {
+			read.Hash = sqlmachine.Hash(value)
+		}
 		x.reads = append(x.reads, read)
 	}
 	if own, deleted, known, err := x.written(full); err != nil {

@@ -236,5 +236,11 @@ func (w *Worker) Begin() (*Tx, error) {
 }
 
 func (t *term) begin(owner *lock.Owner) *Tx {
-	return &Tx{t: t, owner: owner, own: NewBuffer(t.w.opt.MaxBytes), tables: map[uint64]*used{}, limit: ViewLimit{node.ViewAge, node.ViewBytes}, shown: shown{began: time.Now()}}
+	both := &struct {
+		tx  Tx
+		own Buffer
+	}{}
+	both.own.most = t.w.opt.MaxBytes
+	both.tx = Tx{t: t, owner: owner, own: &both.own, tables: map[uint64]*used{}, limit: ViewLimit{node.ViewAge, node.ViewBytes}, shown: shown{began: time.Now()}}
+	return &both.tx
 }

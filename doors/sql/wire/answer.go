@@ -171,6 +171,13 @@ func (a *Answer) Uint(v uint64) {
 	a.next()
 }
 
+// Digits adds an integer as a decimal: its digits.
+func (a *Answer) Digits(v int64) {
+	a.value(false)
+	a.digits(func(b []byte) []byte { return strconv.AppendInt(b, v, 10) })
+	a.next()
+}
+
 // fixed appends an integer in the width of its column.
 func (a *Answer) fixed(c *Column, v uint64) {
 	o := &a.c.out

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -31,6 +32,7 @@ type conn struct {
 	hold    func() error    // made once: a statement costs no allocation for it
 	holds   context.Context // of the command whose answer hold holds
 	last    bool            // the answer that is built is the last one
+	past    atomic.Bool     // the deadline for sending is past
 
 	mu      sync.Mutex
 	ctx     context.Context // of statements, until one of them is interrupted
@@ -41,15 +43,21 @@ type conn struct {
 	killed  bool   // the connection is to end
 }
 
-// deadlined sends with a deadline for each piece.
+// deadlined sends with a deadline for each piece. It is renewed when a sixteenth of the timeout has gone by, so that most pieces set none.
 type deadlined struct {
 	nc      net.Conn
 	timeout time.Duration
+	due     time.Time
+	past    *atomic.Bool // another goroutine has set a deadline that is past
 }
 
-func (d deadlined) Write(b []byte) (int, error) {
-	if err := d.nc.SetWriteDeadline(time.Now().Add(d.timeout)); err != nil {
-		return 0, err
+func (d *deadlined) Write(b []byte) (int, error) {
+	if due := time.Now().Add(d.timeout); due.Sub(d.due) > d.timeout/16 || d.past.Load() {
+		d.past.Store(false)
+		if err := d.nc.SetWriteDeadline(due); err != nil {
+			return 0, err
+		}
+		d.due = due
 	}
 	return d.nc.Write(b)
 }
@@ -71,7 +79,7 @@ func (c *conn) serve(ctx context.Context) {
 		_ = c.nc.Close() // nothing is left to be sent
 	}()
 	c.in = input{from: c.nc, room: c.server.Room, most: loginBytes}
-	c.out = output{to: deadlined{c.nc, orElse(c.server.WriteTimeout, defaultWriteTimeout)}}
+	c.out = output{to: &deadlined{nc: c.nc, timeout: orElse(c.server.WriteTimeout, defaultWriteTimeout), past: &c.past}}
 	if !c.login(ctx) {
 		return
 	}
@@ -169,7 +177,7 @@ func (c *conn) startTLS() error {
 	c.client.TLS, c.client.TLSVersion, c.client.TLSCipher = true, tls.VersionName(st.Version), tls.CipherSuiteName(st.CipherSuite)
 	c.nc = t
 	c.in.from, c.in.r, c.in.w = t, 0, 0
-	c.out.to = deadlined{t, orElse(c.server.WriteTimeout, defaultWriteTimeout)}
+	c.out.to = &deadlined{nc: t, timeout: orElse(c.server.WriteTimeout, defaultWriteTimeout), past: &c.past}
 	return nil
 }
 
@@ -334,6 +342,7 @@ func (c *conn) interrupt(whole bool) {
 	if whole {
 		c.killed = true
 		_ = c.raw.SetDeadline(time.Unix(1, 0)) // if it fails, the connection is closed already
+		c.past.Store(true)                     // the error is sent all the same
 	}
 }
 

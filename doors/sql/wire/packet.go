@@ -15,6 +15,7 @@ const (
 	idleBytes  = 2 << 10   // a connection's buffer between two commands
 	flushBytes = 32 << 10  // an answer is sent in pieces of about this size
 	keepBytes  = 8 << 10   // a larger buffer is not kept between two commands: idle clients are many
+	smallBytes = 1 << 10   // an answer that has grown as long goes on in a buffer that connections share
 )
 
 var (
@@ -167,6 +168,8 @@ type output struct {
 	seq  byte // number of the next packet
 	err  error
 
+	own []byte // the connection's buffer, while buf is one that connections share; nil: buf is its own
+
 	// Of the answer to one command.
 	hold   func() error // called before anything is sent; nil: nothing is held
 	first  byte         // number of the first packet that was not sent
@@ -258,18 +261,26 @@ var answers = sync.Pool{New: func() any { return new([]byte) }}
 
 // rest gives a large buffer to the next connection that needs one.
 func (o *output) rest() {
-	if cap(o.buf) > keepBytes {
-		b := o.buf[:0]
+	shared := o.buf[:0]
+	switch {
+	case o.own != nil:
+		o.buf, o.own = o.own[:0], nil
+	case cap(o.buf) > keepBytes:
 		o.buf = nil
-		answers.Put(&b)
+	default:
+		return
+	}
+	if cap(shared) > 0 {
+		answers.Put(&shared)
 	}
 }
 
-// grow takes a buffer that another connection has used where the own one would have to grow.
+// grow takes a buffer that another connection has used where the answer becomes longer than most.
 func (o *output) grow() {
-	if cap(o.buf) > keepBytes || len(o.buf) < keepBytes/2 {
+	if o.own != nil || len(o.buf) < smallBytes || cap(o.buf) > keepBytes {
 		return
 	}
 	b := answers.Get().(*[]byte)
+	o.own = o.buf
 	o.buf = append((*b)[:0], o.buf...)
 }
