@@ -30,7 +30,7 @@ func (s *suite) clientsGo() (string, error) {
 		return "", err
 	}
 	defer holder.close()
-	if err := holder.exec("CREATE TABLE s LIKE t", "INSERT INTO s SELECT * FROM t", "CREATE TABLE held (id INT PRIMARY KEY)", "INSERT INTO held VALUES (1)", "BEGIN", "DELETE FROM held"); err != nil {
+	if err := holder.exec("CREATE TABLE s (id INT PRIMARY KEY, k INT, c CHAR(120), pad CHAR(60))", "INSERT INTO s SELECT id, k, c, pad FROM t", "CREATE TABLE held (id INT PRIMARY KEY)", "INSERT INTO held VALUES (1)", "BEGIN", "DELETE FROM held"); err != nil {
 		return "", err
 	}
 	var notes []string
