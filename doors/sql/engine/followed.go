@@ -55,7 +55,7 @@ func (r *lockedRows) collect(ctx *sql.Context, it store.Iter, most int) error {
 // follow has the keys behind the last row that was given collected again, that which was waited for among them: there may be others before it now. The
 // transaction had so many locks before the wait.
 func (r *lockedRows) follow(key []byte, locks int) {
-	r.keys, r.pieces = nil, true
+	r.keys, r.pieces, r.p = nil, true, r.whole // a piece that was collected has moved its bound
 	if !bytes.Equal(key, r.waited) {
 		r.waited, r.waitedLocks = key, locks
 	}

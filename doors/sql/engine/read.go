@@ -364,7 +364,7 @@ func move(it store.Iter, begun *bool, reverse bool) bool {
 // readLocked reads the newest rows of a span and locks each. The keys are collected first: a statement that writes what it reads must not meet
 // its own rows again.
 func (t *tableView) readLocked(ctx *sql.Context, s *Session, tx *txn.Tx, p span) (sql.RowIter, error) {
-	r := &lockedRows{t: t, s: s, tx: tx, p: p}
+	r := &lockedRows{t: t, s: s, tx: tx, p: p, whole: p}
 	if s.updates && r.givesBack() && p.id() == 0 && !p.exact {
 		r.filter = t.filter
 	}
@@ -434,8 +434,10 @@ type lockedRows struct {
 	t    *tableView
 	s    *Session
 	tx   *txn.Tx
-	p    span
+	p    span // what is still to be collected of whole
 	keys []lockedKey
+
+	whole span
 
 	follows     bool       // behind a wait the rest of the span is read again
 	pieces      bool       // it is, in pieces: from p.from on, or before p.to, there are keys that were not collected yet
