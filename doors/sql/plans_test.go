@@ -60,6 +60,29 @@ func TestPlansAnswerAlike(t *testing.T) {
 	}
 }
 
+// TestAJoinThatIsInsertedIsNotKept: sessions would share the last key of its lookups. The same join alone is kept.
+func TestAJoinThatIsInsertedIsNotKept(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := r.connect("test")
+	r.exec(c, "CREATE TABLE t (id INT PRIMARY KEY, k INT)")
+	r.exec(c, "CREATE TABLE u (id INT PRIMARY KEY, n INT)")
+	r.exec(c, "CREATE TABLE taken (id INT PRIMARY KEY, n INT)")
+	r.exec(c, "INSERT INTO t WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n+1 FROM s WHERE n < 200) SELECT n, n FROM s")
+	r.exec(c, "INSERT INTO u SELECT id, id FROM t")
+	const join = "SELECT t.id, u.n FROM t JOIN u ON u.id = t.k WHERE t.id = ?"
+	if got, err := query(c, join, 7); got != "7|7\n" || err != nil {
+		t.Fatalf("%q %v", got, err)
+	}
+	if kept := r.d.Plans().Kept; kept != 1 {
+		t.Errorf("%d plans are kept, want that of the join", kept)
+	}
+	r.exec(c, "INSERT INTO taken "+join, 7)
+	if kept := r.d.Plans().Kept; kept != 1 {
+		t.Errorf("%d plans are kept, want that of the join alone", kept)
+	}
+}
+
 // known are statements that a cache of plans has got wrong somewhere.
 var known = []string{
 	"DELETE FROM t WHERE id = ? + 1",

@@ -528,6 +528,7 @@ func (s *shape) node(c *sql.Context, n sql.Node) {
 				s.ok = false // the planner looks at the values
 			}
 			s.node(c, a.Source)
+			s.ok = s.ok && !s.joins // ownLookups does not look into a source
 		}
 		if e, ok := n.(sql.Expressioner); ok {
 			for _, x := range e.Expressions() {
