@@ -40,32 +40,39 @@ func readingFirst(c *sql.Context, n sql.Node) (sql.Node, error) {
 	return n, err
 }
 
-// readsAgain reports whether a plan reads a table once more after it has returned a row: in a join, in a subquery, or by several ranges of an index. One
-// reading in one go does not meet what is written meanwhile, and needs no memory for its rows: a table may double itself.
+// readsAgain reports whether a plan reads a table once more after it has returned a row: in a join, a UNION or a subquery, or by several ranges of an index.
+// One reading in one go does not meet what is written meanwhile, and needs no memory for its rows: a table may double itself.
 func readsAgain(c *sql.Context, n sql.Node, id uint64) (bool, error) {
-	reads, plans, joins, ranges := 0, 0, false, 0
+	reads, plans, once := 0, 0, true
 	_, err := everywhere(c, n, func(c *sql.Context, n sql.Node) (sql.Node, error) {
 		plans++ // one more for each subquery
 		transform.InspectWithOpaque(c, n, func(_ *sql.Context, n sql.Node) bool {
+			if t, ok := n.(sql.TableNode); ok && !isAlias(n) {
+				if v, ok := sql.GetUnderlyingTable(t.UnderlyingTable()).(*tableView); ok && v.t.ID == id {
+					reads++
+				}
+			}
 			switch x := n.(type) {
-			case *plan.JoinNode:
-				joins = true
-			case sql.TableNode:
-				if v, ok := sql.GetUnderlyingTable(x.UnderlyingTable()).(*tableView); !ok || v.t.ID != id {
-					break
-				}
-				reads++
-				if a, ok := n.(*plan.IndexedTableAccess); ok {
-					l := plan.GetIndexLookup(a)
-					all, _ := l.Ranges.(sql.MySQLRangeCollection)
-					ranges = max(ranges, len(all))
-				}
+			case nil, *plan.ResolvedTable, *plan.TableAlias, *plan.SubqueryAlias, *plan.Filter, *plan.Project, *plan.Having, *plan.GroupBy, *plan.Distinct,
+				*plan.OrderedDistinct, *plan.Sort, *plan.TopN, *plan.Limit, *plan.Offset:
+			case *plan.IndexedTableAccess:
+				l := plan.GetIndexLookup(x)
+				all, _ := l.Ranges.(sql.MySQLRangeCollection)
+				once = once && len(all) < 2
+			default:
+				once = false
 			}
 			return true
 		})
 		return n, nil
 	})
-	return reads > 1 || reads == 1 && (joins || plans > 1 || ranges > 1), err
+	return reads > 1 || reads == 1 && (!once || plans > 1), err
+}
+
+// isAlias reports whether a node stands for the table below it, which is counted itself.
+func isAlias(n sql.Node) bool {
+	_, ok := n.(*plan.TableAlias)
+	return ok
 }
 
 // String implements sql.Node.
