@@ -152,6 +152,18 @@ func (d *difference) committed(w *wait) bool {
 	return slices.ContainsFunc(d.rec.held(w.table, d.at-1), func(h held) bool { return h.id == w.id && h.key(w.index) == w.key })
 }
 
+// waiting is the step whose answer a session has not got behind another step; -1: it has got all of them.
+func (r *record) waiting(who, at int) int {
+	for ; at >= 0; at-- {
+		if answer, ok := r.steps[at].told[who]; ok && answer == waits {
+			return r.steps[at].of[who]
+		} else if ok {
+			return -1
+		}
+	}
+	return -1
+}
+
 // transaction is what a session has done in the transaction that is open.
 type transaction struct {
 	steps    []int

@@ -52,15 +52,28 @@ func (r *lockedRows) collect(ctx *sql.Context, it store.Iter, most int) error {
 	return it.Error()
 }
 
-// follow has the keys behind the last row that was given collected again, that which was waited for among them: there may be others before it now. The
-// transaction had so many locks before the wait.
-func (r *lockedRows) follow(key []byte, locks int) {
+// follow has the keys behind the last row that was given collected again, that which was waited for among them: there may be others before it now. An UPDATE
+// at READ COMMITTED passes by rows that are not committed as it comes to them, so it goes on with the row that it has waited for: there the others are passed
+// by, as in InnoDB. The transaction had so many locks before the wait.
+func (r *lockedRows) follow(key []byte, exists bool, locks int) {
 	r.keys, r.pieces, r.p = nil, true, r.whole // a piece that was collected has moved its bound
 	if !bytes.Equal(key, r.waited) {
 		r.waited, r.waitedLocks = key, locks
 	}
-	if r.before != nil {
+	switch {
+	case r.passes && exists:
+		r.at(key)
+	case r.before != nil:
 		r.past(*r.before)
+	}
+}
+
+// at has the span begin with a row's key.
+func (r *lockedRows) at(key []byte) {
+	if r.p.reverse {
+		r.p.to = append(bytes.Clone(key), 0)
+	} else {
+		r.p.from = key
 	}
 }
 

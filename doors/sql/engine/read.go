@@ -366,7 +366,7 @@ func move(it store.Iter, begun *bool, reverse bool) bool {
 func (t *tableView) readLocked(ctx *sql.Context, s *Session, tx *txn.Tx, p span) (sql.RowIter, error) {
 	r := &lockedRows{t: t, s: s, tx: tx, p: p, whole: p}
 	if s.updates && r.givesBack() && p.id() == 0 && !p.exact {
-		r.filter = t.filter
+		r.filter, r.passes = t.filter, true
 	}
 	it, err := r.begin(ctx, p)
 	if err != nil {
@@ -440,6 +440,7 @@ type lockedRows struct {
 	whole span
 
 	follows     bool       // behind a wait the rest of the span is read again
+	passes      bool       // it is from the row that was waited for on, if that is still there
 	pieces      bool       // it is, in pieces: from p.from on, or before p.to, there are keys that were not collected yet
 	before      *lockedKey // the last row that was given; nil: none was
 	waited      []byte     // the key that was waited for last; nil: none was
@@ -472,7 +473,7 @@ func (r *lockedRows) Next(ctx *sql.Context) (sql.Row, error) {
 			if !exists && r.givesBack() {
 				r.tx.UnlockSince(locks, r.t.t.ID, 0, key)
 			}
-			r.follow(key, locks)
+			r.follow(key, exists, locks)
 			continue
 		}
 		r.before = &at
