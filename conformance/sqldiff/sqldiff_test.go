@@ -135,3 +135,65 @@ func TestTheSameIsNoDifference(t *testing.T) {
 		}
 	}
 }
+
+// circle is what MariaDB says of a circle in which connection 11 waits for one row of t and connection 12 for another.
+func circle(eleven, twelve string) string {
+	waiting := func(thread, row string) string {
+		return "*** (1) TRANSACTION:\nTRANSACTION 7, ACTIVE 0 sec\nMariaDB thread id " + thread + ", OS thread handle 1, query id 4\n" +
+			"*** WAITING FOR THIS LOCK TO BE GRANTED:\nRECORD LOCKS space id 6 page no 3 n bits 320 index PRIMARY of table `sqldiff`.`t` trx id 7 lock_mode X waiting\n" +
+			"Record lock, heap no 3\n 0: len 4; hex " + row + "; asc     ;;\n\n" +
+			"*** CONFLICTING WITH:\nRECORD LOCKS space id 6 page no 3 n bits 320 index PRIMARY of table `sqldiff`.`t` trx id 8 lock_mode X\n"
+	}
+	return "\nLATEST DETECTED DEADLOCK\n" + waiting("11", eleven) + waiting("12", twelve) + "\n*** WE ROLL BACK TRANSACTION (2)\n"
+}
+
+// TestACircleThroughHalfARange: InnoDB has locked a row of a SERIALIZABLE statement's range and waits for another. It is no reason where the statement locks rows
+// one by one here, too, nor where it had the row before, nor where it does not wait.
+func TestACircleThroughHalfARange(t *testing.T) {
+	at := func(lo, hi int) []span { return []span{{table: "t", index: "PRIMARY", lo: lo, hi: hi}} }
+	update := func(who, lo, hi int) step {
+		return step{who: who, verb: verbUpdate, text: "UPDATE t SET v = v + 1", spans: at(lo, hi)}
+	}
+	for _, c := range []struct {
+		name   string
+		level  string
+		before step // of b
+		ours   string
+		twelve string // the row that b waits for
+		want   string
+	}{
+		{name: "a range", level: "SERIALIZABLE", before: update(1, 2, 2), ours: waits, twelve: "80000006", want: "range at once"},
+		{name: "row by row", level: "REPEATABLE READ", before: update(1, 2, 2), ours: waits, twelve: "80000006"},
+		{name: "a row that it had", level: "SERIALIZABLE", before: update(1, 4, 4), ours: waits, twelve: "80000006"},
+		{name: "the row behind the range", level: "SERIALIZABLE", before: update(1, 2, 2), ours: waits, twelve: "80000008", want: "behind"},
+		{name: "no wait", level: "SERIALIZABLE", before: update(1, 2, 2), ours: "ok, 2 rows", twelve: "80000006"},
+	} {
+		s := &script{sessions: 2, levels: [mostSessions]string{"READ COMMITTED", c.level}, steps: []step{
+			{who: 0, verb: verbBegin, text: "BEGIN"}, {who: 1, verb: verbBegin, text: "BEGIN"}, update(0, 6, 8), c.before, update(1, 3, 6), update(0, 4, 4)}}
+		play := func(last string) *record {
+			r := &record{ids: [mostSessions]int64{11, 12, 13}}
+			for i := range s.steps {
+				answer := "ok, 1 rows"
+				if i == 4 {
+					answer = waits
+				}
+				r.steps = append(r.steps, outcome{told: map[int]string{s.steps[i].who: answer}, of: map[int]int{s.steps[i].who: i},
+					holds: [2]string{"rows 2|1|20|0 4|2|40|0 6|2|60|0 8|3|NULL|0", "rows 1|0"}})
+			}
+			if last != waits {
+				r.steps[5].told[1], r.steps[5].of[1] = last, 4
+			}
+			return r
+		}
+		theirs, ours := play("error 1213"), play(c.ours)
+		theirs.steps[5].status = circle("80000004", c.twelve)
+		d := compare(theirs, ours)
+		if d == nil || d.who != 1 || d.of != 4 {
+			t.Errorf("%s: the difference is %v", c.name, d)
+			continue
+		}
+		if got := reasonOf(s, d); got != c.want {
+			t.Errorf("%s: the reason is %q, not %q", c.name, got, c.want)
+		}
+	}
+}
