@@ -213,6 +213,12 @@ func (s *Session) plan(c *sql.Context, st *Statement, params []wire.Param) (sql.
 func (s *Session) ready(c *sql.Context, st *Statement, node sql.Node, flags *sql.QueryFlags) (sql.Schema, sql.RowIter, error) {
 	s.changes = st.Kind == KindWrite
 	defer func() { s.changes = false }()
+	if s.gathered != nil && !s.gathered.deletes {
+		var err error
+		if node, err = comparingJoined(c, node); err != nil {
+			return nil, nil, err
+		}
+	}
 	schema, rows, _, err := s.e.sql.PrepQueryPlanForExecution(c, st.Text, node, flags)
 	return schema, rows, err
 }
@@ -250,6 +256,9 @@ func (s *Session) repaired(c *sql.Context, st *Statement, n sql.Node) (sql.Node,
 	if _, ok := st.ast.(*sqlparser.Insert); ok {
 		var err error
 		if n, err = readingFirst(c, n); err != nil {
+			return nil, err
+		}
+		if n, err = comparingUpserted(c, n); err != nil {
 			return nil, err
 		}
 	}

@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
@@ -70,12 +69,14 @@ func newTable(e *Engine, t *sqlmachine.Table, databaseName string) (*table, erro
 		}
 	}
 	x.weighed = x.weighedColumns()
+	if x.hasNumbers() {
+		x.promote()
+	}
 	if err := x.compareExactly(); err != nil {
 		return nil, err
 	}
 	x.direct = x.executable()
 	if x.hasNumbers() {
-		x.promote()
 		x.schema.Schema = x.numbered("")
 	}
 	return x, nil
@@ -114,36 +115,9 @@ func (t *tableView) Schema(ctx *sql.Context) sql.Schema {
 		return t.shown()
 	}
 	if s, ok := ctx.Session.(*Session); ok && s.changes && t.exactly != nil {
-		return t.exactly
+		return t.exactColumns()
 	}
 	return t.columns.Schema
-}
-
-// compareExactly makes the columns by which an UPDATE finds the rows that it changes. The library compares the row before and the row behind by the columns'
-// collations, in which 'a' is 'A': MySQL by their bytes.
-func (t *table) compareExactly() error {
-	all, some := slices.Clone(t.schema.Schema), false
-	for i, c := range all {
-		text, ok := c.Type.(sql.TypeWithCollation)
-		if !ok || !types.IsTextOnly(c.Type) {
-			continue
-		}
-		id := text.Collation().CharacterSet().BinaryCollation()
-		if id == text.Collation() {
-			continue
-		}
-		exact, err := text.WithNewCollation(id)
-		if err != nil {
-			return err
-		}
-		column := *c
-		column.Type = exact
-		all[i], some = &column, true
-	}
-	if some && !t.hasNumbers() {
-		t.exactly = all
-	}
-	return nil
 }
 
 // RowCount is how many rows the table had at the applied index; for the planner.
