@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -294,9 +295,24 @@ func ownLookups(c *sql.Context, n sql.Node) (sql.Node, error) {
 	return n, err
 }
 
-// keep analyses a statement twice, and returns the plan if it may be kept; nil otherwise.
+// keep analyses a statement twice, and returns the plan if it may be kept; nil otherwise. A statement that warns of its own text while it is analysed is not
+// kept: it would do so the first time alone.
 func (s *Session) keep(c *sql.Context, st *Statement, kinds string) (*cachedPlan, error) {
 	s.used = s.used[:0]
+	before := s.Warnings()
+	s.ClearWarnings()
+	p, err := s.keepQuiet(c, st, kinds)
+	if len(s.Warnings()) > 0 {
+		p = nil
+	}
+	s.ClearWarnings()
+	for _, w := range slices.Backward(before) {
+		s.BaseSession.Warn(w)
+	}
+	return p, err
+}
+
+func (s *Session) keepQuiet(c *sql.Context, st *Statement, kinds string) (*cachedPlan, error) {
 	first, flags, err := s.analyse(c, st, kinds, 0)
 	if err != nil {
 		return nil, planning(err)
@@ -326,6 +342,9 @@ func (s *Session) keep(c *sql.Context, st *Statement, kinds string) (*cachedPlan
 func parametric(c *sql.Context, n sql.Node, kinds string, set int) (sql.Node, error) {
 	back := func(c *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
 		if in, ok := e.(*expression.HashInTuple); ok && hasParameter(c, in) { // it has hashed the sentinels
+			if !types.IsText(in.Left().Type(c)) && hasTextParameter(c, in.Right()) { // texts warn while they are hashed
+				return nil, transform.SameTree, errConverted
+			}
 			return expression.NewInTuple(in.Left(), in.Right()), transform.NewTree, nil
 		}
 		l, ok := e.(*expression.Literal)
@@ -580,6 +599,16 @@ func (s *shape) expression(c *sql.Context, e sql.Expression) {
 func hasParameter(c *sql.Context, e sql.Expression) (found bool) {
 	sql.Inspect(c, e, func(_ *sql.Context, e sql.Expression) bool {
 		if _, ok := e.(*parameter); ok {
+			found = true
+		}
+		return !found
+	})
+	return found
+}
+
+func hasTextParameter(c *sql.Context, e sql.Expression) (found bool) {
+	sql.Inspect(c, e, func(_ *sql.Context, e sql.Expression) bool {
+		if p, ok := e.(*parameter); ok && types.IsText(p.typ) {
 			found = true
 		}
 		return !found
