@@ -428,7 +428,8 @@ func takenApart(e sql.Expression) (op operator, operands []sql.Expression, ok bo
 // exactConstants makes constants values of the type of the column that they are compared with, or the comparison ours. Error: errConverted, where a
 // parameter of a plan that is kept stands in such a place: what it is depends on its value.
 func exactConstants(c *sql.Context, n sql.Node) (sql.Node, error) {
-	n, _, err := transform.NodeExprsWithOpaque(c, n, func(c *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+	var exact func(c *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error)
+	exact = func(c *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
 		switch x := e.(type) {
 		case *expression.Like:
 			return characters(c, x)
@@ -447,6 +448,10 @@ func exactConstants(c *sql.Context, n sql.Node) (sql.Node, error) {
 		column, ok := soleColumn(operands)
 		if ok {
 			t := operands[column].Type(c)
+			if within := beyond(c, op, operands, column, t); within != nil { // what is left of it may still have to be made exact
+				made, _, err := transform.Expr(c, within, exact)
+				return made, transform.NewTree, err
+			}
 			if op == opBetween && types.IsText(t) && mixed(c, operands) {
 				made, err := newCompared(c, e, op, operands)
 				return made, transform.NewTree, err
@@ -465,6 +470,10 @@ func exactConstants(c *sql.Context, n sql.Node) (sql.Node, error) {
 					if s, ok := x.Value().(string); ok && pads && strings.HasSuffix(s, " ") { // it is equal, and the planner's order knows no padding
 						operands[i], folded = literal(strings.TrimRight(s, " "), x.Type(c)), true
 						continue
+					}
+					if limitless(t, x.Value()) {
+						made, err := newCompared(c, e, op, operands)
+						return made, transform.NewTree, err
 					}
 					if x.Value() == nil || !judged(t, x.Type(c)) && !oversized(x.Value()) {
 						continue
@@ -486,7 +495,8 @@ func exactConstants(c *sql.Context, n sql.Node) (sql.Node, error) {
 		}
 		made, err := e.WithChildren(c, operands...)
 		return made, transform.NewTree, err
-	})
+	}
+	n, _, err := transform.NodeExprsWithOpaque(c, n, exact)
 	return n, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/types"
 
 	"github.com/holdfastdb/holdfast/core/store"
 	"github.com/holdfastdb/holdfast/doors/sql/lock"
@@ -109,13 +110,14 @@ func (x *index) column(ctx *sql.Context, i int, r sql.MySQLRangeColumnExpr) (fro
 	null := tuple.AppendNull(nil)
 	var low, high any
 	lowKnown, highKnown := false, false
+	lies := within
 	switch c := r.LowerBound.(type) {
 	case sql.Below:
 		low, lowKnown = c.Key, true
-		from, _, err = x.bound(ctx, i, c.Key)
+		from, _, lies, err = x.bound(ctx, i, c.Key)
 	case sql.Above:
 		var exact bool
-		if from, exact, err = x.bound(ctx, i, c.Key); exact && len(from) > 0 {
+		if from, exact, lies, err = x.bound(ctx, i, c.Key); exact && len(from) > 0 {
 			from = append(from, above)
 		}
 	case sql.BelowNull:
@@ -130,15 +132,22 @@ func (x *index) column(ctx *sql.Context, i int, r sql.MySQLRangeColumnExpr) (fro
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	switch lies {
+	case over:
+		return nil, nil, nil, nil
+	case below:
+		from = append(null, above)
+	}
+	lies = within
 	switch c := r.UpperBound.(type) {
 	case sql.Above:
 		high, highKnown = c.Key, true
-		if to, _, err = x.bound(ctx, i, c.Key); len(to) > 0 {
+		if to, _, lies, err = x.bound(ctx, i, c.Key); len(to) > 0 {
 			to = append(to, above)
 		}
 	case sql.Below:
 		var exact bool
-		if to, exact, err = x.bound(ctx, i, c.Key); !exact && len(to) > 0 {
+		if to, exact, lies, err = x.bound(ctx, i, c.Key); !exact && len(to) > 0 {
 			to = append(to, above)
 		}
 	case sql.AboveNull:
@@ -152,6 +161,9 @@ func (x *index) column(ctx *sql.Context, i int, r sql.MySQLRangeColumnExpr) (fro
 	}
 	if err != nil {
 		return nil, nil, nil, err
+	}
+	if lies == below {
+		return nil, nil, nil, nil
 	}
 	if len(to) == 0 { // a bound that the column's type does not have
 		to = []byte{above}
@@ -184,26 +196,35 @@ func comparesNull(r sql.MySQLRangeColumnExpr) bool {
 }
 
 // bound returns the key of a value to which a column is compared. exact false: the key stands for values beside it too, because the column's type
-// does not have this one, or the index only a part of it. An empty key: the type is exceeded, and the bound bounds nothing.
-func (x *index) bound(ctx *sql.Context, i int, v any) (key []byte, exact bool, err error) {
+// does not have this one, or the index only a part of it. An empty key: the bound bounds nothing, but for what its place says.
+func (x *index) bound(ctx *sql.Context, i int, v any) (key []byte, exact bool, lies reach, err error) {
 	t := x.t.schema.Schema[x.key[i].column].Type
 	v = valueOf(ctx, v)
+	if lies, _, _ = reachOf(t, v); lies == over || lies == below {
+		return []byte{}, false, lies, nil
+	}
+	if limitless(t, v) {
+		return []byte{}, false, within, nil // the filter decides
+	}
 	c, in, err := t.Convert(ctx, v)
+	if text, ok := v.(string); ok && err != nil && types.IsTextOnly(t) { // it is longer than the column's
+		c, in, err = text, sql.InRange, nil
+	}
 	if err != nil || in != sql.InRange || c == nil {
-		return []byte{}, false, nil // the filter decides
+		return []byte{}, false, within, nil // the filter decides
 	}
 	if err := weighableIn(t, c); err != nil {
-		return nil, false, err
+		return nil, false, within, err
 	}
 	key, err = x.parts[i].AppendKey(ctx, nil, c)
 	if errors.Is(err, row.ErrValue) {
-		return []byte{}, false, nil
+		return []byte{}, false, within, nil
 	}
 	if err != nil {
-		return nil, false, err
+		return nil, false, within, err
 	}
 	exact = x.key[i].prefix == 0 && sameNumber(c, v)
-	return key, exact, nil
+	return key, exact, within, nil
 }
 
 // sameNumber reports whether a conversion has kept a value. Only numbers are ever rounded to their column's type: a text or a moment that was
@@ -214,9 +235,13 @@ func sameNumber(converted, v any) bool {
 	if ok && also {
 		return a == b
 	}
-	s, ok := converted.(string)
-	r, also := v.(string)
-	return ok && also && s == r
+	if s, ok := converted.(string); ok {
+		r, also := v.(string)
+		return also && s == r
+	}
+	c, ok := exactNumber(converted)
+	d, also := exactNumber(v)
+	return ok && also && c.Cmp(d) == 0
 }
 
 // integer returns an integer of any Go type, of which the largest unsigned ones are left out.
