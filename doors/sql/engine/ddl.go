@@ -38,6 +38,9 @@ func (s *Session) define(ctx *sql.Context, st *Statement) (done wire.Done, err e
 	case *sqlparser.DDL:
 		switch strings.ToLower(a.Action) {
 		case sqlparser.CreateStr:
+			if a.OptLike != nil {
+				return done, s.createLike(tx, a)
+			}
 			return done, s.createTable(ctx, tx, st, a)
 		case sqlparser.DropStr:
 			return done, s.dropTables(tx, a)
@@ -274,21 +277,8 @@ func (s *Session) createTable(ctx *sql.Context, tx *txn.Tx, st *Statement, a *sq
 	if err != nil {
 		return err
 	}
-	d := s.catalogue().Database(databaseName)
-	if d == nil || reservedDatabase(databaseName) {
-		return wire.Errorf(1049, "Unknown database '%s'", databaseName)
-	}
-	if d.Table(name) != nil {
-		if !a.IfNotExists {
-			return wire.Errorf(1050, "Table '%s' already exists", name)
-		}
-		s.note(1050, "Table '%s' already exists", name)
-		return nil
-	}
-	if s.locked != nil {
-		return wire.Errorf(1100, "Table '%s' was not locked with LOCK TABLES", name)
-	}
-	if err := goodName(name); err != nil {
+	d, err := s.newTable(databaseName, name, a.IfNotExists)
+	if err != nil || d == nil {
 		return err
 	}
 	if err := judgeConstraints(name, a.TableSpec); err != nil { // before the library, which has other words
@@ -310,12 +300,28 @@ func (s *Session) createTable(ctx *sql.Context, tx *txn.Tx, st *Statement, a *sq
 	if err != nil {
 		return err
 	}
-	indexes := make([]sqlpart.Index, len(def.indexes))
-	for i := range def.indexes {
-		indexes[i] = sqlpart.Index{ID: def.indexes[i].id, State: sqlpart.Public}
-	}
-	_, err = change(tx, sqlpart.Change{Verb: sqlpart.CreateTable, Database: d.ID, Name: name, Definition: def.append(nil), Indexes: indexes, NextAuto: next})
+	_, err = change(tx, sqlpart.Change{Verb: sqlpart.CreateTable, Database: d.ID, Name: name, Definition: def.append(nil), Indexes: def.public(), NextAuto: next})
 	return err
+}
+
+// newTable judges the name of a new table, and returns the database that it comes into. Nil: the table is there, and the statement says IF NOT EXISTS. Errors: 1049,
+// 1050, 1100, 1102.
+func (s *Session) newTable(databaseName, name string, orNot bool) (*sqlmachine.Database, error) {
+	d := s.catalogue().Database(databaseName)
+	if d == nil || reservedDatabase(databaseName) {
+		return nil, wire.Errorf(1049, "Unknown database '%s'", databaseName)
+	}
+	if d.Table(name) != nil {
+		if !orNot {
+			return nil, wire.Errorf(1050, "Table '%s' already exists", name)
+		}
+		s.note(1050, "Table '%s' already exists", name)
+		return nil, nil
+	}
+	if s.locked != nil {
+		return nil, wire.Errorf(1100, "Table '%s' was not locked with LOCK TABLES", name)
+	}
+	return d, goodName(name)
 }
 
 // planned is what the library makes of a CREATE TABLE.

@@ -198,8 +198,8 @@ func judgeDDL(a *sqlparser.DDL) error {
 		return refused("TEMPORARY")
 	case a.OptSelect != nil:
 		return refused("CREATE TABLE … SELECT")
-	case a.OptLike != nil:
-		return refused("CREATE TABLE … LIKE")
+	case a.OptLike != nil && (len(a.OptLike.LikeTables) != 1 || a.TableSpec != nil):
+		return refused("CREATE TABLE … LIKE of several tables")
 	case len(a.FromViews) > 0:
 		return refused("DROP VIEW")
 	case a.OrReplace:
@@ -207,6 +207,9 @@ func judgeDDL(a *sqlparser.DDL) error {
 	}
 	switch strings.ToLower(a.Action) {
 	case sqlparser.CreateStr:
+		if a.OptLike != nil {
+			return nil
+		}
 		if a.TableSpec == nil {
 			return refused("CREATE of this kind")
 		}
