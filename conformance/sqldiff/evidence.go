@@ -148,8 +148,45 @@ func (h held) key(index string) int {
 }
 
 // committed reports whether a record was committed before the step: whether a statement that sees committed rows alone can know it.
-func (d *difference) committed(w *wait) bool {
-	return slices.ContainsFunc(d.rec.held(w.table, d.at-1), func(h held) bool { return h.id == w.id && h.key(w.index) == w.key })
+func (d *difference) committed(w *wait) bool { return d.rec.committed(w, d.at) }
+
+// committed reports whether a record was committed before a step.
+func (r *record) committed(w *wait, at int) bool {
+	return slices.ContainsFunc(r.held(w.table, at-1), func(h held) bool { return h.id == w.id && h.key(w.index) == w.key })
+}
+
+// bothWaited reports whether a statement is answered on both servers behind a step, and has waited on both from its own step on.
+func (d *difference) bothWaited() bool {
+	return d.of < d.at && d.theirs != waits && d.ours != waits && d.rec.steps[d.of].told[d.who] == waits && d.own.steps[d.of].told[d.who] == waits
+}
+
+// rowsOf is how many rows an answer has, or has changed, and their primary keys, if it has them. ok false: it is an error.
+func rowsOf(answer string) (n int, ids map[string]bool, ok bool) {
+	if list, is := strings.CutPrefix(answer, "rows "); is {
+		ids = map[string]bool{}
+		for _, cells := range strings.Fields(list) {
+			id, _, _ := strings.Cut(cells, "|")
+			ids[id] = true
+		}
+		return len(ids), ids, true
+	}
+	_, err := fmt.Sscanf(answer, "ok, %d rows", &n)
+	return n, nil, err == nil
+}
+
+// more reports whether an answer has the rows of another one, and some beside them. Of an answer that is a number alone it is the larger one.
+func more(answer, than string) bool {
+	n, all, ok := rowsOf(answer)
+	m, some, also := rowsOf(than)
+	if !ok || !also || n <= m {
+		return false
+	}
+	for id := range some { // any order: all are looked at
+		if !all[id] {
+			return false
+		}
+	}
+	return true
 }
 
 // waiting is the step whose answer a session has not got behind another step; -1: it has got all of them.
@@ -179,8 +216,21 @@ func (tx *transaction) locked(s *script, table, index string, key int, pointed b
 }
 
 func (tx *transaction) locks(st *step, table, index string, key int, pointed bool) bool {
-	return !tx.rejects(st, table) && (st.verb != verbRead || tx.level == "SERIALIZABLE") && st.touches(table, index, key, pointed && tx.level != "SERIALIZABLE")
+	return tx.locksOf(st, table, index, key, anyRow, pointed)
 }
+
+// locksOf is locks for a key of the row with a primary key.
+func (tx *transaction) locksOf(st *step, table, index string, key, id int, pointed bool) bool {
+	return !tx.rejects(st, table) && (st.verb != verbRead || tx.level == "SERIALIZABLE") && st.touches(table, index, key, id, pointed && tx.level != "SERIALIZABLE")
+}
+
+// lockedOf is locked for a key of the row with a primary key.
+func (tx *transaction) lockedOf(s *script, table, index string, key, id int) bool {
+	return slices.ContainsFunc(tx.steps, func(at int) bool { return tx.locksOf(&s.steps[at], table, index, key, id, false) })
+}
+
+// anyRow is the primary key of no row in particular.
+const anyRow = null - 1
 
 // rejects reports whether a step reads a whole table at READ COMMITTED by a condition that no index serves: rows that it rejects are not locked.
 func (tx *transaction) rejects(st *step, table string) bool {
@@ -249,8 +299,9 @@ func (d *difference) transactions(s *script) (all [mostSessions]transaction) {
 	return all
 }
 
-// touches reports whether a step names a key of an index: by what it reads, or inserts, or sets. pointed: a range does not name the keys in it.
-func (st *step) touches(table, index string, key int, pointed bool) bool {
+// touches reports whether a step names a key of an index: by what it reads, or inserts, or sets. A row that it writes has a key of by_k beside others, and names
+// it for itself alone. pointed: a range does not name the keys in it.
+func (st *step) touches(table, index string, key, id int, pointed bool) bool {
 	if key == null {
 		return false
 	}
@@ -260,7 +311,7 @@ func (st *step) touches(table, index string, key int, pointed bool) bool {
 		}
 	}
 	for _, x := range st.keys {
-		if x.table == table && (index == "PRIMARY" && x.id == key || index == "by_u" && x.u == key || index == "by_k" && x.k == key) {
+		if x.table == table && (index == "PRIMARY" && x.id == key || index == "by_u" && x.u == key || index == "by_k" && x.k == key && (id == anyRow || id == x.id)) {
 			return true
 		}
 	}

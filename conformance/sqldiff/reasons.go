@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -50,7 +51,55 @@ var reasons = []reason{
 		name: "uncommitted",
 		why:  "a row, or its place in an index, that another transaction has written and not committed: InnoDB's statement by a range waits for it; here it is not seen before its commit, as if the statement had come first",
 		covers: func(s *script, d *difference) bool {
-			return d.some(func(w *wait) bool { return !w.end && !d.committed(w) })
+			return d.some(func(w *wait) bool { return !w.end && !d.committed(w) }) || d.passed()
+		},
+	},
+	{
+		name: "meanwhile",
+		why: "behind a wait the rest of a range is read again, from the last row on that was given; InnoDB goes on with the row that it has waited for: rows that came before that " +
+			"one while it waited are seen here, and not there",
+		covers: func(s *script, d *difference) bool {
+			if !d.bothWaited() || !more(d.ours, d.theirs) {
+				return false
+			}
+			for at := d.of + 1; at <= d.at; at++ {
+				st := &s.steps[at]
+				if st.who == d.who || d.rec.steps[at].skipped || st.verb == verbKill {
+					continue
+				}
+				for _, p := range s.steps[d.of].spans {
+					for _, x := range st.keys {
+						if key := x.key(p.index); x.table == p.table && key != null && (p.index == "" || p.lo <= key && key <= p.hi) {
+							return true
+						}
+					}
+				}
+			}
+			return false
+		},
+	},
+	{
+		name: "skipped",
+		why:  "SKIP LOCKED by a secondary index: InnoDB has locked the entry of a row before it finds the row locked, and keeps it; here nothing of a row that is skipped is locked",
+		covers: func(s *script, d *difference) bool {
+			if d.theirs != waits || d.oursStops() {
+				return false
+			}
+			open := d.transactions(s)
+			return d.some(func(w *wait) bool {
+				if w.end || w.index == "PRIMARY" {
+					return false
+				}
+				for who := range s.sessions {
+					for _, at := range open[who].steps {
+						_, given, ok := rowsOf(d.rec.steps[at].told[who])
+						if who != w.who && s.steps[at].has(" SKIP LOCKED") && ok && !given[strconv.Itoa(w.id)] && s.steps[at].touches(w.table, w.index, w.key, w.id, false) {
+							return true
+						}
+					}
+				}
+				return false
+			})
 		},
 	},
 	{
@@ -165,10 +214,14 @@ var reasons = []reason{
 					return false
 				}
 				for who := range s.sessions {
-					if last := open[w.who].last(); who == w.who && slices.ContainsFunc(last.steps, func(at int) bool { return len(s.steps[at].keys) > 0 && s.steps[at].touches("t", "by_u", w.key, true) }) {
+					if last := open[w.who].last(); who == w.who && slices.ContainsFunc(last.steps, func(at int) bool {
+						return len(s.steps[at].keys) > 0 && s.steps[at].touches("t", "by_u", w.key, anyRow, true)
+					}) {
 						return true
 					}
-					if who != w.who && slices.ContainsFunc(open[who].steps, func(at int) bool { return len(s.steps[at].keys) > 0 && s.steps[at].touches("t", "by_u", w.key, true) }) {
+					if who != w.who && slices.ContainsFunc(open[who].steps, func(at int) bool {
+						return len(s.steps[at].keys) > 0 && s.steps[at].touches("t", "by_u", w.key, anyRow, true)
+					}) {
 						return true
 					}
 				}
@@ -180,6 +233,9 @@ var reasons = []reason{
 		name: "key set",
 		why:  "an UPDATE of the key by whose range it finds its rows: MariaDB locks all of them before it changes the first; here it stops at the first that fails",
 		covers: func(s *script, d *difference) bool {
+			if d.theirs == "error 1213" && d.ours != "error 1213" {
+				return d.setsKeyInCircle(s)
+			}
 			if d.theirs != waits {
 				return false
 			}
@@ -218,6 +274,39 @@ var reasons = []reason{
 			return false
 		},
 	},
+}
+
+// setsKeyInCircle reports whether InnoDB's circle goes through an UPDATE of the key by whose range it finds its rows: it waits for one key, and another session for
+// a row of the range.
+func (d *difference) setsKeyInCircle(s *script) bool {
+	open, circle := d.transactions(s), circleOf(d.status(), d.rec.ids)
+	for _, a := range circle {
+		last := open[a.who].last()
+		if len(last.steps) == 0 || !s.steps[last.steps[0]].setsItsKey() {
+			continue
+		}
+		for _, b := range circle {
+			if a.who != b.who && !b.end && lockedRow(s, d, &last, b) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// passed reports whether a statement that has waited on both servers does not have rows here for which InnoDB's has waited, because they were not committed.
+func (d *difference) passed() bool {
+	if !d.bothWaited() || !more(d.theirs, d.ours) {
+		return false
+	}
+	for at := d.of; at < d.at; at++ {
+		for _, w := range waitsOf(d.rec.steps[at].status, d.rec.ids) {
+			if w.who == d.who && !w.end && !d.rec.committed(w, d.of) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // setsItsKey reports whether a step is an UPDATE of several rows that sets a key.
@@ -291,7 +380,7 @@ func (d *difference) has(table, index string, key int) bool {
 
 // lockedRow reports whether a transaction names the record that is waited for by any index: a row that is found by one is locked in the primary key, too.
 func lockedRow(s *script, d *difference, tx *transaction, w *wait) bool {
-	if tx.locked(s, w.table, w.index, w.key, false) {
+	if tx.lockedOf(s, w.table, w.index, w.key, w.id) {
 		return true
 	}
 	for _, h := range d.rec.held(w.table, d.at-1) {
@@ -302,7 +391,7 @@ func lockedRow(s *script, d *difference, tx *transaction, w *wait) bool {
 			return true
 		}
 		for _, index := range []string{"PRIMARY", "by_k", "by_u"} {
-			if tx.locked(s, w.table, index, h.key(index), false) {
+			if tx.lockedOf(s, w.table, index, h.key(index), h.id) {
 				return true
 			}
 		}

@@ -58,6 +58,17 @@ type row struct {
 	id, k, u int
 }
 
+// key is the row's key of an index; of none it is the primary key.
+func (x row) key(index string) int {
+	switch index {
+	case "by_k":
+		return x.k
+	case "by_u":
+		return x.u
+	}
+	return x.id
+}
+
 // null is no key that a statement names.
 const null = -1 << 20
 

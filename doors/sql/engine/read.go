@@ -401,7 +401,9 @@ func (t *tableView) readLocked(ctx *sql.Context, s *Session, tx *txn.Tx, p span)
 		if len(p.more) == 0 && t.how.ranges && t.how.mode == lock.Shared && p.id() == 0 && !s.writes {
 			return &plainRows{t: t, s: s, tx: tx, it: it, p: p}, nil // nobody writes a row of the range, this statement neither
 		}
-		r.follows = len(p.more) == 0 && !p.exact && !t.how.ranges && s.follows(t.table, p)
+		if len(p.more) == 0 && !p.exact && !t.how.ranges {
+			r.follows, r.begins = s.follows(t.table, p), s.updates && !s.movesAny
+		}
 		if err := r.collect(ctx, it, 0); err != nil {
 			return nil, err
 		}
@@ -465,6 +467,7 @@ type lockedRows struct {
 	whole span
 
 	follows     bool       // behind a wait the rest of the span is read again
+	begins      bool       // it is behind a wait for the first row: the statement has moved none yet
 	passes      bool       // it is from the row that was waited for on, if that is still there
 	pieces      bool       // it is, in pieces: from p.from on, or before p.to, there are keys that were not collected yet
 	before      *lockedKey // the last row that was given; nil: none was
@@ -494,7 +497,7 @@ func (r *lockedRows) Next(ctx *sql.Context) (sql.Row, error) {
 		r.keys = r.keys[1:]
 		key, locks, waited := at.primary, r.locks(), r.tx.Waited()
 		value, exists, wanted, err := r.lock(ctx, key)
-		if err == nil && r.follows && r.tx.Waited() != waited {
+		if err == nil && (r.follows || r.begins && r.before == nil) && r.tx.Waited() != waited {
 			if !exists && r.givesBack() {
 				r.tx.UnlockSince(locks, r.t.t.ID, 0, key)
 			}

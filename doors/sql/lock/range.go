@@ -67,7 +67,7 @@ func (t *Table) inside(s *span) (holds []hold, room int64) {
 				continue
 			}
 			for _, m := range []Mode{Shared, Exclusive} {
-				if on.of(h.owner).modes&(1<<m) != 0 {
+				if on.of(h.owner).modes&(1<<m) != 0 && h.owner.over != (announced{on.key, m}) { // else it will find this range, too
 					all |= 1 << intents[m]
 				}
 			}
@@ -92,9 +92,14 @@ func (o *Owner) LockOver(table, key []byte, mode Mode, wait bool) (*Request, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	o.over = announced{}
 	for _, on := range slices.Clone(t.ranges[string(table)]) { // a victim of the loop may be the last one on a range
 		if on.span.has(string(key)) && t.locks[on.key] == on {
-			if r, err := o.lock(on, nil, intents[mode], wait); r != nil || err != nil {
+			r, err := o.lock(on, nil, intents[mode], wait)
+			if r != nil {
+				o.over = announced{string(key), mode}
+			}
+			if r != nil || err != nil {
 				return r, err
 			}
 		}

@@ -82,6 +82,14 @@ type Owner struct {
 	id    uint64
 	party *party
 	held  []*resource // guarded by the table's mu
+	grown *resource   // the key that the owner asked for last, if it had shared it before and has it alone since; guarded by the table's mu
+	over  announced   // guarded by the table's mu
+}
+
+// announced is a key that an owner has locked and not announced at all ranges over it: it waits for one of them. The lock is not the owner's before.
+type announced struct {
+	key  string // "": there is none
+	mode Mode
 }
 
 // party are the owners of one session. Their locks do not conflict with each other, and one of them waits at most. Guarded by the table's mu.
@@ -144,6 +152,9 @@ func (o *Owner) lock(on *resource, key []byte, mode Mode, wait bool) (*Request, 
 	}
 	if p.waits != nil {
 		panic("lock: an owner that waits asks for another lock")
+	}
+	if on == nil || on.span == nil {
+		o.grown = nil
 	}
 	var mine *hold
 	if on != nil {
@@ -269,6 +280,9 @@ func (on *resource) free(r *Request, before set) bool {
 
 func (on *resource) grant(r *Request) {
 	if mine := on.of(r.owner); mine != nil {
+		if mine.modes == 1<<Shared && r.mode == Exclusive {
+			r.owner.grown = on
+		}
 		mine.modes |= 1 << r.mode
 		return
 	}
@@ -392,11 +406,16 @@ func (o *Owner) UnlockSince(mark int, key []byte) {
 	}
 }
 
-// ShareSince makes a lock Shared instead of Exclusive, if the owner has got it behind the first so many of its locks.
+// ShareSince makes a lock Shared instead of Exclusive, if the owner has got it behind the first so many of its locks, or has shared it before and asked for it
+// alone last.
 func (o *Owner) ShareSince(mark int, key []byte) {
 	o.t.mu.Lock()
 	defer o.t.mu.Unlock()
-	if on, _ := o.since(mark, key); on != nil {
+	on, _ := o.since(mark, key)
+	if on == nil && o.grown != nil && o.grown == o.t.locks[string(key)] {
+		on = o.grown
+	}
+	if on != nil {
 		on.of(o).modes = 1 << Shared
 		o.t.serve(on)
 	}
