@@ -197,3 +197,79 @@ func TestACircleThroughHalfARange(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatASecondReadingSees: a statement that has waited has other rows than InnoDB's. A reason holds where rows came meanwhile, or were not committed when it
+// came to them, and nowhere else.
+func TestWhatASecondReadingSees(t *testing.T) {
+	by := func(index string, lo, hi int) []span { return []span{{table: "t", index: index, lo: lo, hi: hi}} }
+	share := step{who: 1, verb: verbLock, text: "SELECT * FROM t FOR SHARE", spans: by("by_k", 2, open)}
+	insert := func(id, k int) step {
+		return step{who: 0, verb: verbInsert, text: "INSERT INTO t VALUES", keys: []row{{table: "t", id: id, k: k, u: null}}}
+	}
+	for _, c := range []struct {
+		name         string
+		before       step   // of a, before the other waits
+		after        step   // of a, while it waits
+		waited       string // the row of by_k for which MariaDB's waits, as its fields
+		theirs, ours string
+		want         string
+	}{
+		{"a row came meanwhile", insert(9, 6), insert(3, 2), "80000005 8000000a", "rows 10|5|100|0", "rows 10|5|100|0 3|2|NULL|1", "meanwhile"},
+		{"none came", insert(9, 6), insert(3, 1), "80000005 8000000a", "rows 10|5|100|0", "rows 10|5|100|0 3|2|NULL|1", ""},
+		{"and another is lost", insert(9, 6), insert(3, 2), "80000005 8000000a", "rows 10|5|100|0", "rows 4|2|40|0 3|2|NULL|1", ""},
+		{"another value", insert(9, 6), insert(3, 2), "80000005 8000000a", "rows 10|5|100|0", "rows 10|5|100|1", ""},
+		{"it was not committed", insert(9, 6), insert(3, 1), "80000006 80000009", "rows 10|5|100|0 9|6|NULL|1", "rows 10|5|100|0", "uncommitted"},
+		{"it was", insert(9, 6), insert(3, 1), "80000005 8000000a", "rows 10|5|100|0 9|6|NULL|1", "rows 10|5|100|0", ""},
+		{"fewer there", insert(9, 6), insert(3, 1), "80000006 80000009", "ok, 1 rows", "ok, 2 rows", ""},
+		{"an error", insert(9, 6), insert(3, 2), "80000006 80000009", "error 1062", "ok, 2 rows", ""},
+	} {
+		s := &script{sessions: 2, levels: [mostSessions]string{"READ COMMITTED", "READ COMMITTED"}, steps: []step{
+			{who: 0, verb: verbBegin, text: "BEGIN"}, c.before, share, c.after, {who: 0, verb: verbEnd, text: "COMMIT"}}}
+		play := func(last string) *record {
+			r := &record{ids: [mostSessions]int64{11, 12, 13}}
+			for i := range s.steps {
+				r.steps = append(r.steps, outcome{told: map[int]string{s.steps[i].who: "ok, 1 rows"}, of: map[int]int{s.steps[i].who: i},
+					holds: [2]string{"rows 10|5|100|0 4|2|40|0", "rows 1|0"}})
+			}
+			r.steps[2].told[1] = waits
+			r.steps[4].told[1], r.steps[4].of[1] = last, 2
+			return r
+		}
+		theirs, ours := play(c.theirs), play(c.ours)
+		theirs.steps[2].status = waitingFor("by_k", "S", strings.Fields(c.waited)...)
+		theirs.steps[3].status = theirs.steps[2].status
+		d := compare(theirs, ours)
+		if d == nil || d.who != 1 || d.of != 2 || d.at != 4 {
+			t.Errorf("%s: the difference is %v", c.name, d)
+			continue
+		}
+		if got := reasonOf(s, d); got != c.want {
+			t.Errorf("%s: the reason is %q, not %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestTheEntryOfASkippedRow: InnoDB has locked it, if the row was skipped, and by that index.
+func TestTheEntryOfASkippedRow(t *testing.T) {
+	for _, c := range []struct {
+		name, index, told, want string
+	}{
+		{"a row that was skipped", "by_k", "rows 6|2|60|0", "skipped"},
+		{"a row that was given", "by_k", "rows 4|2|40|0 6|2|60|0", ""},
+		{"by another index", "by_u", "rows 6|2|60|0", ""},
+	} {
+		lo := 2
+		if c.index == "by_u" {
+			lo = 40
+		}
+		s := conflict(step{verb: verbLock, text: "SELECT * FROM t FOR UPDATE SKIP LOCKED", spans: []span{{table: "t", index: c.index, lo: lo, hi: lo}}},
+			step{verb: verbDelete, text: "DELETE FROM t", spans: []span{{table: "t", index: "PRIMARY", lo: 4, hi: 4}}})
+		theirs, ours := told(waits, "ok, 1 rows", waitingFor("by_k", "X locks rec but not gap", "80000002", "80000004"))
+		theirs.steps[1].told[0] = c.told
+		ours.steps[1].told[0] = c.told
+		d := compare(theirs, ours)
+		if got := reasonOf(s, d); got != c.want {
+			t.Errorf("%s: the reason is %q, not %q", c.name, got, c.want)
+		}
+	}
+}
