@@ -21,6 +21,15 @@ func (s *Session) alterTable(ctx *sql.Context, tx *txn.Tx, n sqlparser.TableName
 	if err != nil {
 		return err
 	}
+	if len(clauses) == 1 && clauses[0].Action == sqlparser.RenameStr && s.locked == nil && len(clauses[0].ToTables) == 1 {
+		foreign, err := s.hasForeign(n)
+		if err != nil {
+			return err
+		}
+		if foreign {
+			return s.renameTables(tx, &sqlparser.DDL{FromTables: sqlparser.TableNames{n}, ToTables: clauses[0].ToTables})
+		}
+	}
 	t, databaseName, _, err := s.existing(n)
 	if err != nil {
 		return err
@@ -268,11 +277,11 @@ func (a *alteration) judgeAuto() error {
 	return wrong
 }
 
-// judgeNames refuses to rename a table that foreign keys lead from or to: they have the names in their definitions.
+// judgeNames refuses to rename a table that foreign keys lead from or to in one statement with other clauses: the definitions of all these tables have the names.
 func (s *Session) judgeNames(t *table) error {
 	all, err := s.referencesTo(t.database, t.t.Name)
 	if err == nil && len(all)+len(t.def.foreign) > 0 {
-		err = refused("RENAME of a table with foreign keys")
+		err = refused("RENAME of a table with foreign keys, beside other clauses")
 	}
 	return err
 }
@@ -384,7 +393,7 @@ func (s *Session) destination(n sqlparser.TableName) (*sqlmachine.Database, stri
 	return d, name, goodName(name)
 }
 
-// renameTables is RENAME TABLE. The names change one after the other, and all at once for everybody else.
+// renameTables is RENAME TABLE. The names change one after the other, and all at once for everybody else. Foreign keys follow the tables that they lead to.
 func (s *Session) renameTables(tx *txn.Tx, a *sqlparser.DDL) error {
 	if s.locked != nil {
 		return wire.Errorf(1192, "Can't execute the given command because you have active locked tables or an active transaction")
@@ -395,6 +404,7 @@ func (s *Session) renameTables(tx *txn.Tx, a *sqlparser.DDL) error {
 	}
 	now := map[place]*sqlmachine.Table{} // names that this statement has given or taken; nil: taken
 	owned := map[uint64]*sqlmachine.Table{}
+	moved := movedTables{}
 	var changes []sqlpart.Change
 	for i := range a.FromTables {
 		databaseName, name, err := s.named(a.FromTables[i])
@@ -416,13 +426,7 @@ func (s *Session) renameTables(tx *txn.Tx, a *sqlparser.DDL) error {
 			return wire.Errorf(1146, "Table '%s.%s' doesn't exist", databaseName, name)
 		}
 		if owned[t.ID] == nil {
-			decoded, err := s.e.table(t, databaseName)
-			if err == nil {
-				err = s.judgeNames(decoded)
-			}
-			if err != nil {
-				return err
-			}
+			moved.begin(t.ID, databaseName, name)
 		}
 		owned[t.ID] = t
 		to, name, err := s.destination(a.ToTables[i])
@@ -437,6 +441,7 @@ func (s *Session) renameTables(tx *txn.Tx, a *sqlparser.DDL) error {
 			return wire.Errorf(1050, "Table '%s' already exists", name)
 		}
 		now[from], now[place{to.ID, name}] = nil, t
+		moved.reach(t.ID, to.Name, name)
 		changes = append(changes, sqlpart.Change{Verb: sqlpart.AlterTable, Object: t.ID, Version: t.Version, Database: to.ID, Name: name, Definition: t.Definition, Indexes: t.Indexes})
 	}
 	for _, c := range changes {
@@ -444,6 +449,10 @@ func (s *Session) renameTables(tx *txn.Tx, a *sqlparser.DDL) error {
 			return err
 		}
 	}
-	_, err := change(tx, changes...)
+	changes, err := s.followTables(tx, moved, changes)
+	if err != nil {
+		return err
+	}
+	_, err = change(tx, changes...)
 	return err
 }
