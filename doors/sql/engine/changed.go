@@ -10,7 +10,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/types"
 )
 
-// The library tells whether a statement changes a row by comparing the row before and the row behind, by the collations of the columns. In these 'a' is 'A':
+// The library compares the row before a statement and the row behind it to see a change, by the collations of the columns. In these 'a' is 'A':
 // MySQL compares bytes. So while a statement that writes is made ready to run, the columns of its tables have collations that compare characters.
 
 // byCharacters is a type of texts with the collation that compares their characters. ok false: the type has it, or is none of texts.
