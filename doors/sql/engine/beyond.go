@@ -122,7 +122,13 @@ func limitless(t sql.Type, v any) bool {
 		return false
 	}
 	l, ok := limitsOf(t)
-	return ok && (f == approximate(l.most) || f == approximate(l.least))
+	if !ok || f != approximate(l.most) && f != approximate(l.least) {
+		return false
+	}
+	d := decimalOf(f)
+	least, _ := exactNumber(l.least) // a limit is a number
+	most, _ := exactNumber(l.most)   // as above
+	return d.Cmp(least) != 0 && d.Cmp(most) != 0
 }
 
 // exactNumber is an exact number. ok false: the value is none.

@@ -62,7 +62,7 @@ func (t *tableView) exactColumns() sql.Schema {
 // comparingJoined has an UPDATE of several tables ask for their columns anew: aliases keep those that they were asked for before, and projections have the
 // types of their expressions.
 func comparingJoined(c *sql.Context, n sql.Node) (sql.Node, error) {
-	n, _, err := transform.NodeWithOpaque(c, n, func(c *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
+	n, _, err := transform.Node(c, n, func(c *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
 		switch a := n.(type) {
 		case *plan.TableAlias:
 			n, err := a.WithChildren(c, a.Child)
