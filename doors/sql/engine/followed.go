@@ -68,6 +68,17 @@ func (r *lockedRows) follow(key []byte, exists bool, locks int) {
 	}
 }
 
+// beginAgain has all keys collected again, as the statement has moved no row yet: in pieces it would find those that it has moved meanwhile.
+func (r *lockedRows) beginAgain(ctx *sql.Context, key []byte, exists bool, locks int) error {
+	r.follow(key, exists, locks)
+	r.pieces = false
+	it, err := r.tx.ScanNewest(r.t.t.ID, r.p.id(), r.p.from, r.p.to)
+	if err != nil {
+		return err
+	}
+	return r.collect(ctx, it, 0)
+}
+
 // at has the span begin with a row's key.
 func (r *lockedRows) at(key []byte) {
 	if r.p.reverse {

@@ -497,7 +497,13 @@ func (r *lockedRows) Next(ctx *sql.Context) (sql.Row, error) {
 		r.keys = r.keys[1:]
 		key, locks, waited := at.primary, r.locks(), r.tx.Waited()
 		value, exists, wanted, err := r.lock(ctx, key)
-		if err == nil && (r.follows || r.begins && r.before == nil) && r.tx.Waited() != waited {
+		if err == nil && r.begins && !r.follows && r.before == nil && r.tx.Waited() != waited {
+			if err = r.beginAgain(ctx, key, exists, locks); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err == nil && r.follows && r.tx.Waited() != waited {
 			if !exists && r.givesBack() {
 				r.tx.UnlockSince(locks, r.t.t.ID, 0, key)
 			}
