@@ -49,7 +49,7 @@ func TestMemoryOfEachOperator(t *testing.T) {
 		{"correlated", "SELECT COUNT(*) FROM t WHERE id < 9 AND k < (SELECT COUNT(*) FROM (SELECT s FROM u WHERE u.k = t.k ORDER BY CONCAT(s, t.id) LIMIT 1500) x)",
 			"SELECT SUM((SELECT x.id FROM u x WHERE x.id BETWEEN t.id AND t.id + 9 ORDER BY CONCAT(x.s, t.id) LIMIT 1)), SUM((SELECT COUNT(*) FROM (SELECT DISTINCT x.s FROM u x WHERE x.id BETWEEN t.id AND t.id + 9) y)) FROM t WHERE id < 400"},
 		{"correlated, with hashes", "SELECT COUNT(*) FROM t WHERE id < 9 AND k < (SELECT COUNT(*) FROM (SELECT DISTINCT u.id, t.id i FROM u WHERE u.k = t.k UNION ALL SELECT u.id, t.id FROM u GROUP BY 1, 2) x)",
-			"SELECT SUM((SELECT x.id % 9 FROM u x WHERE x.id BETWEEN t.id AND t.id + 9 GROUP BY 1 LIMIT 1))) FROM t WHERE t.id < 400"},
+			"SELECT SUM((SELECT x.id % 9 FROM u x WHERE x.id BETWEEN t.id AND t.id + 9 GROUP BY 1 LIMIT 1)) FROM t WHERE t.id < 400"},
 		{"insert of what it reads", "INSERT INTO t SELECT a.id + 5000, a.k, b.s FROM t a JOIN u b ON a.id = b.id", "INSERT INTO t SELECT a.id + 5000, a.k, b.s FROM t a JOIN u b ON a.id = b.id WHERE a.id < 20"},
 		{"update of two", "UPDATE t JOIN u ON t.s = u.s SET t.k = 8", "UPDATE t JOIN u ON t.id = u.id SET t.k = 8 WHERE t.id < 20"},
 	} {

@@ -31,7 +31,7 @@ type Options struct {
 	MaxPacket int
 	// MaxKept bounds what a statement keeps in memory to sort, group or lock it, in bytes; 0: as much as four of the largest packets, and 64 MiB at least.
 	MaxKept int
-	// MaxAllKept bounds what all statements together keep so, in bytes; 0, and less than one may: twice MaxKept.
+	// MaxAllKept bounds what all statements together keep so, in bytes, and is no less than what one may; 0: twice that.
 	MaxAllKept int64
 	// Operate answers what operators ask.
 	Operate Operate
@@ -58,8 +58,8 @@ type tableKey struct{ id, version uint64 }
 // New returns an engine.
 func New(opt Options) *Engine {
 	e := &Engine{opt: opt, tables: map[tableKey]*table{}, schemaDB: newInformationSchema(), ownDB: newOwnDatabase()}
-	if e.pool.most = opt.MaxAllKept; e.pool.most < int64(e.mostKept()) {
-		e.pool.most = 2 * int64(e.mostKept())
+	if e.pool.most = max(opt.MaxAllKept, int64(e.mostKept())); opt.MaxAllKept == 0 {
+		e.pool.most *= 2
 	}
 	setGlobals()
 	if opt.MaxPacket > 0 {

@@ -48,6 +48,7 @@ func (x *Tx) prepare(name []byte) error {
 	if whole {
 		return ErrRanges
 	}
+	x.forgetFrom(0)
 	if x.own.Bytes() > 0 {
 		if err := x.stage(); err != nil {
 			return err
