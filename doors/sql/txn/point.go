@@ -131,6 +131,9 @@ func (x *Tx) RollbackTo(mark Mark) error {
 		return ErrPieces
 	}
 	x.leave(mark.locks, x.own.drop())
+	if x.t.w.opt.Break.PiecesStay {
+		return nil
+	}
 	if err := x.restore(&at); err != nil {
 		if errors.Is(err, ErrUnknown) {
 			x.ended = true // the locks stay, as those of a commit
@@ -145,6 +148,9 @@ func (x *Tx) RollbackTo(mark Mark) error {
 	}
 	return nil
 }
+
+// Restored is how many pieces were staged to take something back.
+func (x *Tx) Restored() int { return x.restored }
 
 // restore stages what differs from what was staged at a place.
 func (x *Tx) restore(at *point) error {
@@ -309,6 +315,7 @@ func (r *restoring) send() error {
 		return err
 	}
 	r.x.staged.hash = sqlmachine.Chain(r.x.staged.hash, body)
+	r.x.restored++
 	r.writes, r.bytes = nil, 0
 	return nil
 }

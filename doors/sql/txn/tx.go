@@ -42,6 +42,8 @@ type Tx struct {
 	tables map[uint64]*used // by id
 	reads  []sqlpart.Read   // with locks, where commits are verified
 
+	restored int // pieces that were staged to take something back
+
 	points []point  // to which it may go back, by their writes
 	first  [2]point // where points begin
 

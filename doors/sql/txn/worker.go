@@ -88,6 +88,7 @@ type Break struct {
 	NoMerge            bool // read rows without what is committed and not moved yet
 	NoRanges           bool // lock no ranges
 	RangesPassStaged   bool // lock a range without a look at what others have staged in it
+	PiecesStay         bool // leave what a statement has staged where it is taken back
 	PlaceFirst         bool // note how far a build is before its piece is committed
 }
 
