@@ -73,7 +73,6 @@ const (
 	PiecesStay         = "what was taken back stays in the log"
 	NoMerge            = "rows on the move not merged"
 	NoRanges           = "ranges are not locked"
-	RangesForgotten    = "ranges of what is prepared are not locked by the next leader"
 	RangesPassStaged   = "ranges do not wait for staged rows"
 	PublicEarly        = "index public before it is built"
 	Repeatable         = "counted at REPEATABLE READ"
@@ -93,7 +92,6 @@ var defects = map[string]txn.Break{
 	PiecesStay:         {PiecesStay: true},
 	NoMerge:            {NoMerge: true},
 	NoRanges:           {NoRanges: true},
-	RangesForgotten:    {RangesForgotten: true},
 	RangesPassStaged:   {RangesPassStaged: true},
 	PlaceFirst:         {PlaceFirst: true},
 }

@@ -71,7 +71,6 @@ func TestDefectsAreCaught(t *testing.T) {
 		{PiecesStay, options(3, sim.Transfer)},
 		{NoMerge, options(3, sim.Transfer)},
 		{NoRanges, options(3, sim.Transfer)},
-		{RangesForgotten, options(3, sim.Transfer)},
 		{RangesPassStaged, options(3, sim.Transfer)},
 		{PublicEarly, options(3, sim.Transfer)},
 		{Repeatable, options(3, sim.Transfer)},

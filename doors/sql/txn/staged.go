@@ -354,9 +354,7 @@ func (t *term) inherit() []left {
 		for _, table := range s.Tables() {
 			_ = l.owner.Take(tableKey(table), lock.IntentExclusive)
 		}
-		if !t.w.opt.Break.RangesForgotten {
-			takeRanges(l.owner, s.Ranges)
-		}
+		takeRanges(l.owner, s.Ranges)
 	}
 	t.numbers.Store(t.before)
 	return all

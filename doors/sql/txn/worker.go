@@ -87,7 +87,6 @@ type Break struct {
 	StatusFirst        bool // commit what is staged before the last piece
 	NoMerge            bool // read rows without what is committed and not moved yet
 	NoRanges           bool // lock no ranges
-	RangesForgotten    bool // the next leader does not lock the ranges of what is prepared
 	RangesPassStaged   bool // lock a range without a look at what others have staged in it
 	PiecesStay         bool // leave what a statement has staged where it is taken back
 	PlaceFirst         bool // note how far a build is before its piece is committed
