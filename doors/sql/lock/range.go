@@ -39,19 +39,25 @@ func (o *Owner) LockRange(table, from, to []byte, mode Mode, wait bool) (*Reques
 			return nil, ErrFull
 		}
 		t.room -= room
-		on = &resource{key: string(key), span: s, holds: holds}
-		for _, h := range holds {
-			h.owner.held = append(h.owner.held, on)
-		}
-		t.locks[on.key] = on
-		t.ranges[s.table] = append(t.ranges[s.table], on)
-		t.watched.Add(1)
+		on = t.watch(key, s, holds)
 	}
 	r, err := o.lock(on, key, mode, wait)
 	if err != nil && on != nil && t.locks[on.key] == on {
 		t.serve(on) // else a range that nobody holds would stay
 	}
 	return r, err
+}
+
+// watch makes a range, with the intents of those who have locked keys in it. Guarded by mu.
+func (t *Table) watch(key []byte, s *span, holds []hold) *resource {
+	on := &resource{key: string(key), span: s, holds: holds}
+	for _, h := range holds {
+		h.owner.held = append(h.owner.held, on)
+	}
+	t.locks[on.key] = on
+	t.ranges[s.table] = append(t.ranges[s.table], on)
+	t.watched.Add(1)
+	return on
 }
 
 // TakeRange is Take for a range.
@@ -68,13 +74,7 @@ func (o *Owner) TakeRange(table, from, to []byte, mode Mode) error {
 		s := &span{table: string(table), from: string(from), to: string(to)}
 		holds, room := t.inside(s)
 		t.room -= room + int64(len(key)) + keyBytes
-		on = &resource{key: string(key), span: s, holds: holds}
-		for _, h := range holds {
-			h.owner.held = append(h.owner.held, on)
-		}
-		t.locks[on.key] = on
-		t.ranges[s.table] = append(t.ranges[s.table], on)
-		t.watched.Add(1)
+		on = t.watch(key, s, holds)
 	}
 	return o.take(on, mode)
 }
