@@ -78,7 +78,7 @@ func (k *kept) add(bytes int) error {
 
 // give gives bytes back that are not kept any more.
 func (k *kept) give(bytes int) {
-	k.used -= int64(bytes)
+	k.used = max(k.used-int64(bytes), 0) // what is closed behind the end of its statement was given back by that
 	if free := k.taken - k.used; k.all != nil && free > 2*poolStep {
 		k.taken -= free - poolStep
 		k.all.taken.Add(poolStep - free)

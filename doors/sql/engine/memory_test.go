@@ -31,6 +31,7 @@ func TestStatementsShareThePool(t *testing.T) {
 		t.Errorf("beyond its own bound: %v", err)
 	}
 	a.end()
+	a.give(1 << 20)
 	c.end()
 	if n := all.taken.Load(); n != 0 {
 		t.Errorf("%d bytes are taken of the pool by nobody", n)
