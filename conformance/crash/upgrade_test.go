@@ -188,7 +188,7 @@ func rollingUpgrade(t *testing.T, commit string, known int) {
 }
 
 // newest is the level that this build knows.
-const newest = 9
+const newest = 10
 
 // levelOf asks a member for the level of its cluster. A build before levels has none, which is 0.
 func levelOf(t *testing.T, node *proctest.Node) int {

@@ -27,8 +27,10 @@ type Options struct {
 	Room      wire.Room
 	MaxPacket int // bytes of a packet; 0: 64 MiB
 	MaxKept   int // engine.Options.MaxKept
-	Ack       ack.Dial
-	Member    ack.Member // asked where Ack has an archive
+	// MaxAllKept is engine.Options.MaxAllKept.
+	MaxAllKept int64
+	Ack        ack.Dial
+	Member     ack.Member // asked where Ack has an archive
 	// NoPlans has every statement planned anew. Tests compare with it.
 	NoPlans bool
 	// NoExecutor has every statement planned by the engine's library. Tests compare with it.
@@ -54,7 +56,7 @@ type Door struct {
 // New returns a door. Its Serve begins to serve a connection.
 func New(opt Options) *Door {
 	d := &Door{opt: opt, worker: opt.Worker, began: time.Now(), turns: turn.New(turn.OneLeft)}
-	d.engine = engine.New(engine.Options{Catalogue: opt.Catalogue, NoPlans: opt.NoPlans, NoExecutor: opt.NoExecutor, MaxPacket: opt.MaxPacket, MaxKept: opt.MaxKept,
+	d.engine = engine.New(engine.Options{Catalogue: opt.Catalogue, NoPlans: opt.NoPlans, NoExecutor: opt.NoExecutor, MaxPacket: opt.MaxPacket, MaxKept: opt.MaxKept, MaxAllKept: opt.MaxAllKept,
 		Operate: engine.Operate{Clients: d.visible, Kill: d.kill, Counters: d.counters,
 			Transactions: d.transactions, Locks: d.locks, Digests: d.digests}})
 	d.ctx, d.end = context.WithCancel(context.Background())

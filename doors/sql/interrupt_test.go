@@ -206,7 +206,7 @@ func TestMemoryLimit(t *testing.T) {
 			i*100, i*100+99)
 	}
 	for text, code := range map[string]uint16{
-		"SELECT s FROM t ORDER BY CONCAT(s, id)": 1105, "SELECT CONCAT(s, 'x') g, COUNT(*) FROM t GROUP BY g": 1105, "SELECT DISTINCT CONCAT(s, 'x') FROM t": 1105,
+		"SELECT s FROM t ORDER BY CONCAT(s, id)": 1105, "SELECT CONCAT(s, 'x') g, COUNT(*) FROM t GROUP BY g": 1105,
 		"SELECT COUNT(*) FROM t GROUP BY (SELECT x.id FROM t x WHERE x.id >= t.id LIMIT 2)": 1242, // an error behind some rows ends the statement
 		"SELECT COUNT(*) FROM t": 0, "SELECT s FROM t ORDER BY id": 0, "SELECT id % 3, COUNT(*) FROM t GROUP BY id % 3": 0,
 		"SELECT s FROM t ORDER BY CONCAT(s, id) LIMIT 3": 0,

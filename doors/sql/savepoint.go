@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -41,6 +42,7 @@ func (s *session) savepoint(st *engine.Savepoint, to *wire.Answer) error {
 			return err
 		}
 		if at >= 0 {
+			s.tx.Passed(s.saves[at].mark)
 			s.saves = slices.Delete(s.saves, at, at+1)
 		}
 		s.saves = append(s.saves, savepoint{st.Name, s.tx.Mark(), !s.tx.Used() && !s.begun})
@@ -64,12 +66,23 @@ func (s *session) savepoint(st *engine.Savepoint, to *wire.Answer) error {
 	case st.Action == engine.SavepointBack:
 		if pieces := s.tx.RollbackTo(s.saves[at].mark); pieces != nil {
 			s.ended()
+			if errors.Is(pieces, txn.ErrTermOver) || errors.Is(pieces, txn.ErrUnknown) {
+				return s.words(pieces)
+			}
 			return wire.Errorf(1181, "Got an error during ROLLBACK: a part of what was written behind SAVEPOINT %s is in the log already, so that the whole transaction is rolled back", st.Name)
 		}
-		s.saves = s.saves[:at+1]
+		s.release(at + 1)
 	default:
-		s.saves = s.saves[:at]
+		s.release(at)
 	}
 	to.OK(wire.Done{})
 	return nil
+}
+
+// release forgets the savepoints from one on.
+func (s *session) release(from int) {
+	for _, x := range s.saves[from:] {
+		s.tx.Passed(x.mark)
+	}
+	s.saves = s.saves[:from]
 }

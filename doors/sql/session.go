@@ -196,7 +196,7 @@ func (s *session) words(err error) error {
 	case errors.Is(err, txn.ErrInterrupted), errors.Is(err, context.Canceled):
 		return wire.Errorf(wire.ErrInterrupted, "Query execution was interrupted")
 	case errors.Is(err, txn.ErrRanges):
-		return wire.Errorf(1235, "This version of Holdfast doesn't yet support 'XA PREPARE of a transaction that has locked ranges (SERIALIZABLE), or a table in place of many rows'; it is rolled back")
+		return wire.Errorf(1235, "This version of Holdfast doesn't yet support 'XA PREPARE of a transaction that has locked ranges (SERIALIZABLE), or a table in place of many rows, before every member has this build'; it is rolled back; `holdfast status` names the cluster's level")
 	case errors.Is(err, txn.ErrTooManyLocks):
 		return wire.Errorf(1206, "The total number of locks exceeds the lock table size")
 	case errors.Is(err, txn.ErrTooLarge):

@@ -45,7 +45,9 @@ func (s *session) statement(ctx context.Context, st *engine.Statement, params []
 	autocommit := s.s.Autocommit()
 	var mark txn.Mark
 	if s.tx != nil {
-		mark = s.tx.Mark()
+		tx := s.tx
+		mark = tx.Mark()
+		defer tx.Passed(mark)
 		if s.level.EachStatement() {
 			if err := s.tx.Refresh(); err != nil {
 				return s.failed(err, mark)
@@ -331,6 +333,10 @@ func (s *session) failed(err error, mark txn.Mark) error {
 		s.rollback()
 	default:
 		pieces := s.tx.RollbackTo(mark)
+		if errors.Is(pieces, txn.ErrTermOver) || errors.Is(pieces, txn.ErrUnknown) {
+			s.ended()
+			return s.words(pieces)
+		}
 		if pieces != nil {
 			s.ended()
 			return wire.Errorf(1181, "Got an error during ROLLBACK: a part of what the statement has written is in the log already, so that the whole transaction is rolled back. "+

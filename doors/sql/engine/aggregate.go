@@ -106,10 +106,11 @@ func (x *exact) NewWindowFunction(ctx *sql.Context) (sql.WindowFunction, error) 
 
 // exactSum adds up the values of a group.
 type exactSum struct {
-	of   *exact
-	sum  apd.Decimal
-	rows int64
-	seen map[string]bool // of SUM(DISTINCT …); nil: all count
+	of    *exact
+	sum   apd.Decimal
+	rows  int64
+	seen  map[string]bool // of SUM(DISTINCT …); nil: all count
+	bytes int             // of seen
 }
 
 // Update implements sql.AggregationBuffer.
@@ -140,6 +141,10 @@ func (s *exactSum) Update(ctx *sql.Context, r sql.Row) error {
 			return nil
 		} else {
 			s.seen[key] = true
+			s.bytes += len(key) + entryBytes
+			if err := sessionOf(ctx).kept.add(len(key) + entryBytes); err != nil {
+				return err
+			}
 		}
 	}
 	s.rows++
@@ -166,7 +171,10 @@ func (s *exactSum) Eval(*sql.Context) (any, error) {
 }
 
 // Dispose implements sql.Disposable.
-func (s *exactSum) Dispose(*sql.Context) {}
+func (s *exactSum) Dispose(ctx *sql.Context) {
+	sessionOf(ctx).kept.give(s.bytes)
+	s.bytes = 0
+}
 
 // exactWindow adds up the values of a window's frame.
 type exactWindow struct {
@@ -182,5 +190,6 @@ func (w *exactWindow) Compute(ctx *sql.Context, i sql.WindowInterval, rows sql.W
 			return nil, err
 		}
 	}
+	defer s.Dispose(ctx)
 	return s.Eval(ctx)
 }

@@ -143,9 +143,9 @@ var nullValue = wire.Errorf(1138, "Invalid use of NULL value")
 
 // in has the tables that a row leads to used by the transaction of its piece. It returns what ends that.
 func (s *Session) in(y *txn.Tx) (out func()) {
-	tx, used, tables := s.tx, len(s.used), s.kept.tables
+	tx, used := s.tx, len(s.used)
 	s.tx = y
-	return func() { s.tx, s.used, s.kept.tables = tx, s.used[:used], tables }
+	return func() { s.tx, s.used = tx, s.used[:used] }
 }
 
 // raiseAuto has AUTO_INCREMENT go on behind the values that the rows have.

@@ -35,13 +35,14 @@ func (s *Session) direct(ctx context.Context, st *Statement, params []wire.Param
 	s.begin, s.tx, s.cat, s.values, s.used = begin, nil, nil, nil, s.used[:0]
 	s.reads.rows, s.reads.entries = 0, 0
 	s.interrupt, s.digits = ctx.Done(), nil
-	s.kept.begin(uint64(s.e.mostKept()))
+	s.kept.begin(&s.e.pool, s.e.mostKept())
 	s.verb = verbOf(st.ast)
 	defer func() {
 		if p := recover(); p != nil { // a statement must not end the server
 			ok, err = true, wire.Errorf(wire.ErrUnknown, "internal error in the SQL engine: %v", p)
 		}
 		s.begin, s.cat = nil, nil
+		s.kept.end()
 		if err != nil {
 			err = mysqlError(st.Text, s.GetCurrentDatabase(), err)
 		}

@@ -31,6 +31,8 @@ type Options struct {
 	MaxPacket int
 	// MaxKept bounds what a statement keeps in memory to sort, group or lock it, in bytes; 0: as much as four of the largest packets, and 64 MiB at least.
 	MaxKept int
+	// MaxAllKept bounds what all statements together keep so, in bytes, and is no less than what one may; 0: twice that.
+	MaxAllKept int64
 	// Operate answers what operators ask.
 	Operate Operate
 }
@@ -42,6 +44,7 @@ type Engine struct {
 	schemaDB sql.Database
 	ownDB    *ownDatabase
 	plans    plans
+	pool     pool
 	directed atomic.Uint64 // statements that the executor has run
 
 	mu     sync.RWMutex
@@ -55,6 +58,9 @@ type tableKey struct{ id, version uint64 }
 // New returns an engine.
 func New(opt Options) *Engine {
 	e := &Engine{opt: opt, tables: map[tableKey]*table{}, schemaDB: newInformationSchema(), ownDB: newOwnDatabase()}
+	if e.pool.most = max(opt.MaxAllKept, int64(e.mostKept())); opt.MaxAllKept == 0 {
+		e.pool.most *= 2
+	}
 	setGlobals()
 	if opt.MaxPacket > 0 {
 		_ = sql.SystemVariables.AssignValues(map[string]any{"max_allowed_packet": int64(opt.MaxPacket)}) // the library knows the name

@@ -356,29 +356,32 @@ func distinct(c *sql.Context, x *plan.Distinct) (sql.Node, transform.TreeIdentit
 	return plan.NewDistinct(x.Child, keys...), transform.NewTree, nil
 }
 
-// setOperation has a UNION without ALL keep one of the padded texts that are equal, and INTERSECT and EXCEPT find them.
+// setOperation has a UNION without ALL keep one of the padded texts that are equal, and INTERSECT and EXCEPT find them. What sorts the rows of all stands
+// above: the library passes OFFSET over rows before it sorts them, and counts nothing of what it keeps.
 func setOperation(c *sql.Context, x *plan.SetOp) (sql.Node, transform.TreeIdentity, error) {
 	var n sql.Node
 	switch {
 	case x.SetOpType != plan.UnionType:
-		m, some := newMatched(c, x)
-		if !some {
-			return x, transform.SameTree, nil
-		}
-		n = m
-	case x.Distinct:
+		n = newMatched(c, x)
+	case x.Distinct || len(x.SortConditions) > 0:
 		all := *x
 		all.Distinct, all.SortConditions, all.Limit, all.Offset = false, nil, nil, nil
-		once, same, err := distinct(c, plan.NewDistinct(&all))
-		if err != nil || same == transform.SameTree {
-			return x, transform.SameTree, err
+		n = &all
+		if x.Distinct {
+			once, _, err := distinct(c, plan.NewDistinct(n))
+			if err != nil {
+				return nil, transform.SameTree, err
+			}
+			n = once
 		}
-		n = once
 	default:
 		return x, transform.SameTree, nil
 	}
 	if len(x.SortConditions) > 0 {
 		conditions, _ := foldedFields(c, x.SortConditions)
+		if x.Limit != nil && x.Offset == nil {
+			return plan.NewTopN(conditions, x.Limit, n), transform.NewTree, nil
+		}
 		n = plan.NewSort(conditions, n)
 	}
 	if x.Offset != nil {

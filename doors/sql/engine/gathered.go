@@ -132,6 +132,7 @@ func (g *gathered) apply(ctx *sql.Context) error {
 				g.ignored++
 			}
 		}
+		tx.Passed(mark)
 		if err != nil {
 			return err
 		}

@@ -52,26 +52,28 @@ func (g *grouping) BuildRowIter(c *sql.Context, b sql.NodeExecBuilder, r sql.Row
 	if err != nil {
 		return nil, err
 	}
-	i := &groups{g: g, rows: rows, key: make(sql.Row, len(g.GroupByExprs)), schema: make(sql.Schema, len(g.GroupByExprs))}
+	i := &groups{g: g, rows: rows, key: make(sql.Row, len(g.GroupByExprs)), schema: make(sql.Schema, len(g.GroupByExprs)), of: map[uint64][]sql.AggregationBuffer{}}
 	for k, e := range g.GroupByExprs {
 		i.schema[k] = &sql.Column{Type: e.Type(c)}
 	}
-	i.of, i.dispose = c.Memory.NewHistoryCache(c)
 	return i, nil
 }
 
 // groups are the groups of one execution, in the order of their first rows.
 type groups struct {
-	g       *grouping
-	rows    sql.RowIter // nil: it is closed
-	schema  sql.Schema  // of key
-	key     sql.Row
-	of      sql.KeyValueCache // by the hash of the key
-	dispose sql.DisposeFunc
-	all     [][]sql.AggregationBuffer
-	read    bool
-	sent    int
+	g      *grouping
+	rows   sql.RowIter // nil: it is closed
+	schema sql.Schema  // of key
+	key    sql.Row
+	of     map[uint64][]sql.AggregationBuffer // by the hash of the key
+	all    [][]sql.AggregationBuffer
+	read   bool
+	sent   int
+	bytes  int // of all groups
 }
+
+// bufferBytes is about what an aggregate takes in memory for each group.
+const bufferBytes = 128
 
 // Next implements sql.RowIter.
 func (i *groups) Next(c *sql.Context) (sql.Row, error) {
@@ -126,14 +128,9 @@ func (i *groups) add(c *sql.Context, r sql.Row) error {
 	if err != nil {
 		return err
 	}
-	var buffers []sql.AggregationBuffer
-	switch known, err := i.of.Get(key); {
-	case err == nil:
-		buffers = known.([]sql.AggregationBuffer)
-	case !errors.Is(err, sql.ErrKeyNotFound):
-		return err
-	default:
-		if buffers, err = i.begin(c, key); err != nil {
+	buffers := i.of[key]
+	if buffers == nil {
+		if buffers, err = i.begin(c, key, r); err != nil {
 			return err
 		}
 	}
@@ -146,20 +143,31 @@ func (i *groups) add(c *sql.Context, r sql.Row) error {
 }
 
 // begin begins a group. What is no aggregation has the value of the group's first row.
-func (i *groups) begin(c *sql.Context, key uint64) ([]sql.AggregationBuffer, error) {
+func (i *groups) begin(c *sql.Context, key uint64, r sql.Row) ([]sql.AggregationBuffer, error) {
 	buffers := make([]sql.AggregationBuffer, len(i.g.SelectDeps))
+	bytes := rowBytes + entryBytes
 	for k, e := range i.g.SelectDeps {
+		bytes += bufferBytes
 		a, ok := e.(sql.Aggregation)
 		if !ok {
 			a = aggregation.NewFirst(e)
+			v, err := e.Eval(c, r)
+			if err != nil {
+				return nil, err
+			}
+			bytes += valueSize(v)
 		}
 		var err error
 		if buffers[k], err = a.NewBuffer(c); err != nil {
 			return nil, err
 		}
 	}
-	i.all = append(i.all, buffers)
-	return buffers, i.of.Put(key, buffers)
+	i.all, i.bytes = append(i.all, buffers), i.bytes+bytes
+	if err := sessionOf(c).kept.add(bytes); err != nil {
+		return nil, err
+	}
+	i.of[key] = buffers
+	return buffers, nil
 }
 
 // Close implements sql.RowIter.
@@ -174,8 +182,8 @@ func (i *groups) Close(c *sql.Context) error {
 			}
 		}
 	}
-	i.all = nil
-	i.dispose()
+	i.all, i.of = nil, nil
+	sessionOf(c).kept.give(i.bytes)
 	rows := i.rows
 	i.rows = nil
 	return rows.Close(c)

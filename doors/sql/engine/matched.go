@@ -13,7 +13,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/expression"
 )
 
-// matched is an INTERSECT or EXCEPT of padded texts. The library's own compares texts byte by byte.
+// matched is an INTERSECT or EXCEPT. The library's own compares padded texts byte by byte, and nothing bounds what it keeps.
 //
 // The rows of the right side are held as keys, those of the left side stream.
 type matched struct {
@@ -25,15 +25,12 @@ type matched struct {
 
 var _ sql.ExecBuilderNode = (*matched)(nil)
 
-// newMatched returns the node for an INTERSECT or EXCEPT that has padded texts among its columns, and false for others.
-func newMatched(c *sql.Context, x *plan.SetOp) (*matched, bool) {
-	keys, some := foldedColumns(c, x.Schema(c))
-	if !some {
-		return nil, false
-	}
+// newMatched returns the node for an INTERSECT or EXCEPT.
+func newMatched(c *sql.Context, x *plan.SetOp) *matched {
+	keys, _ := foldedColumns(c, x.Schema(c))
 	of := *x
 	of.SortConditions, of.Limit, of.Offset = nil, nil, nil
-	return &matched{of: &of, keys: keys, distinct: x.Distinct, except: x.SetOpType == plan.ExceptType}, true
+	return &matched{of: &of, keys: keys, distinct: x.Distinct, except: x.SetOpType == plan.ExceptType}
 }
 
 // foldedColumns are the columns of a row, padded texts among them by their weights. It says whether there are any.
@@ -83,6 +80,7 @@ type matchedRows struct {
 	left, right sql.RowIter
 	counts      map[string]int
 	given       map[string]bool // with DISTINCT
+	bytes       int             // of both
 }
 
 // Next implements sql.RowIter.
@@ -107,7 +105,7 @@ func (m *matchedRows) Next(ctx *sql.Context) (sql.Row, error) {
 				continue
 			}
 			m.given[key] = true
-			return r, nil
+			return r, m.keep(ctx, key)
 		}
 		if left > 0 {
 			m.counts[key] = left - 1
@@ -120,6 +118,8 @@ func (m *matchedRows) Next(ctx *sql.Context) (sql.Row, error) {
 
 // Close implements sql.RowIter.
 func (m *matchedRows) Close(ctx *sql.Context) error {
+	sessionOf(ctx).kept.give(m.bytes)
+	m.bytes, m.counts, m.given = 0, nil, nil
 	return errors.Join(m.left.Close(ctx), m.right.Close(ctx))
 }
 
@@ -137,8 +137,18 @@ func (m *matchedRows) count(ctx *sql.Context) error {
 		if err != nil {
 			return err
 		}
-		m.counts[key]++
+		if m.counts[key]++; m.counts[key] == 1 {
+			if err := m.keep(ctx, key); err != nil {
+				return err
+			}
+		}
 	}
+}
+
+// keep counts the memory of a key.
+func (m *matchedRows) keep(ctx *sql.Context, key string) error {
+	m.bytes += entryBytes + len(key)
+	return sessionOf(ctx).kept.add(entryBytes + len(key))
 }
 
 // key is what two rows have in common that are equal: weights of padded texts, and the library's hash of each other value.

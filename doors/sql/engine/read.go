@@ -288,7 +288,6 @@ func (t *tableView) read(ctx *sql.Context, p span) (sql.RowIter, error) {
 			return sql.RowsToRowIter(), err
 		}
 		s.reads.rows++
-		s.kept.read(len(t.schema.Schema), len(value))
 		r, err := t.decode(p.from, value)
 		if err != nil {
 			return nil, t.damaged(err)
@@ -354,7 +353,6 @@ func (r *plainRows) Next(ctx *sql.Context) (sql.Row, error) {
 		}
 		r.s.reads.rows++
 	}
-	r.s.kept.read(len(r.t.schema.Schema), len(value))
 	values, err := r.t.decode(key, value)
 	if err != nil {
 		return nil, r.t.damaged(err)
@@ -531,7 +529,6 @@ func (r *lockedRows) Next(ctx *sql.Context) (sql.Row, error) {
 			r.s.rejected = lockedRow{tx: r.tx, locks: locks, table: r.t.t.ID, key: key}
 		}
 		r.s.reads.rows++
-		r.s.kept.read(len(r.t.schema.Schema), len(value))
 		values, err := r.t.decode(key, value)
 		if err != nil {
 			return nil, r.t.damaged(err)

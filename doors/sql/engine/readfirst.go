@@ -106,7 +106,7 @@ func (w *readFirst) BuildRowIter(c *sql.Context, b sql.NodeExecBuilder, r sql.Ro
 			return sql.RowsToRowIter(all...), from.Close(c)
 		}
 		if err == nil {
-			err = kept.add(int(kept.row))
+			err = kept.add(rowSize(one))
 		}
 		if err != nil {
 			return nil, errors.Join(err, from.Close(c))

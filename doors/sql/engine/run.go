@@ -48,7 +48,7 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 		s.settings = ""
 	}
 	s.violated = nil
-	s.kept.begin(uint64(s.e.mostKept()))
+	s.kept.begin(&s.e.pool, s.e.mostKept())
 	c := s.context(ctx, st.Text)
 	defer func() {
 		if p := recover(); p != nil { // of the library: a statement must not end the server
@@ -57,6 +57,7 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 		s.begin, s.cat, s.values = nil, nil, nil
 		s.read.rows, s.read.entries = s.read.rows+s.reads.rows, s.read.entries+s.reads.entries
 		err = mysqlError(st.Text, s.GetCurrentDatabase(), s.judgeForeign(s.kept.judgeMemory(err)))
+		s.kept.end()
 	}()
 	if st.Kind == KindDefine {
 		s.ClearWarnings()
@@ -241,20 +242,18 @@ func bound(c *sql.Context, b *planbuilder.Builder, ast sqlparser.Statement, text
 
 // repaired is a plan with what the library does not do as MySQL does replaced by ours. It comes last: the planner knows its own expressions only.
 func (s *Session) repaired(c *sql.Context, st *Statement, n sql.Node) (sql.Node, error) {
+	var err error
 	for _, f := range []func(*sql.Context, sql.Node) (sql.Node, error){lists, comparing, folding, ordered} {
-		var err error
 		if n, err = everywhere(c, n, f); err != nil {
 			return nil, err
 		}
 	}
 	if st.Kind == KindWrite {
-		var err error
 		if n, err = s.assigning(c, st, n); err != nil {
 			return nil, err
 		}
 	}
 	if _, ok := st.ast.(*sqlparser.Insert); ok {
-		var err error
 		if n, err = readingFirst(c, n); err != nil {
 			return nil, err
 		}
@@ -263,10 +262,12 @@ func (s *Session) repaired(c *sql.Context, st *Statement, n sql.Node) (sql.Node,
 		}
 	}
 	if st.Kind == KindWrite || st.Kind == KindLock {
-		var err error
 		if n, err = everywhere(c, n, rejecting); err != nil {
 			return nil, err
 		}
+	}
+	if n, err = everywhere(c, n, counted); err != nil {
+		return nil, err
 	}
 	return everywhere(c, n, grouped)
 }

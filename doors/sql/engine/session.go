@@ -209,7 +209,6 @@ func (s *Session) useTable(databaseName, name string, mode lock.Mode) (*sqlmachi
 		}
 		t = now
 	}
-	s.kept.tables++
 	s.used = append(s.used, tableUse{database: nameOf(databaseName), name: nameOf(name), mode: mode, id: t.ID, version: t.Version})
 	if s.seen != nil {
 		d := s.seen.Database(nameOf(databaseName))

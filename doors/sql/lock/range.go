@@ -39,19 +39,59 @@ func (o *Owner) LockRange(table, from, to []byte, mode Mode, wait bool) (*Reques
 			return nil, ErrFull
 		}
 		t.room -= room
-		on = &resource{key: string(key), span: s, holds: holds}
-		for _, h := range holds {
-			h.owner.held = append(h.owner.held, on)
-		}
-		t.locks[on.key] = on
-		t.ranges[s.table] = append(t.ranges[s.table], on)
-		t.watched.Add(1)
+		on = t.watch(key, s, holds)
 	}
 	r, err := o.lock(on, key, mode, wait)
 	if err != nil && on != nil && t.locks[on.key] == on {
 		t.serve(on) // else a range that nobody holds would stay
 	}
 	return r, err
+}
+
+// watch makes a range, with the intents of those who have locked keys in it. Guarded by mu.
+func (t *Table) watch(key []byte, s *span, holds []hold) *resource {
+	on := &resource{key: string(key), span: s, holds: holds}
+	for _, h := range holds {
+		h.owner.held = append(h.owner.held, on)
+	}
+	t.locks[on.key] = on
+	t.ranges[s.table] = append(t.ranges[s.table], on)
+	t.watched.Add(1)
+	return on
+}
+
+// TakeRange is Take for a range.
+func (o *Owner) TakeRange(table, from, to []byte, mode Mode) error {
+	t := o.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return ErrEnded
+	}
+	key := rangeKey(from, to)
+	on := t.locks[string(key)]
+	if on == nil {
+		s := &span{table: string(table), from: string(from), to: string(to)}
+		holds, room := t.inside(s)
+		t.room -= room + int64(len(key)) + keyBytes
+		on = t.watch(key, s, holds)
+	}
+	return o.take(on, mode)
+}
+
+// Ranges calls f for each range that the owner has locked. exclusive: nobody else may lock keys in it.
+func (o *Owner) Ranges(f func(from, to []byte, exclusive bool)) {
+	o.t.mu.Lock()
+	defer o.t.mu.Unlock()
+	for _, on := range o.held {
+		if on.span == nil {
+			continue
+		}
+		modes := on.of(o).modes
+		if exclusive := modes&(1<<Exclusive) != 0; exclusive || modes&(1<<Shared) != 0 { // else it has a key in somebody's range
+			f([]byte(on.span.from), []byte(on.span.to), exclusive)
+		}
+	}
 }
 
 // inside are the intents of the owners of keys in a range, and the room that they take.

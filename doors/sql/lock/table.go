@@ -222,8 +222,13 @@ func (o *Owner) Take(key []byte, mode Mode) error {
 		t.locks[on.key] = on
 		t.room -= int64(len(key)) + keyBytes
 	}
+	return o.take(on, mode)
+}
+
+// take is Take of a resource. Guarded by the table's mu.
+func (o *Owner) take(on *resource, mode Mode) error {
 	if on.of(o) == nil {
-		t.room -= holdBytes
+		o.t.room -= holdBytes
 	}
 	r := &Request{owner: o, on: on, mode: mode}
 	if !on.free(r, 0) {

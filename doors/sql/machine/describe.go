@@ -25,6 +25,9 @@ func describeRow(key, value []byte) (string, error) {
 		if len(st.name) > 0 {
 			s += fmt.Sprintf(", was prepared as %q", st.name)
 		}
+		if len(st.ranges) > 0 {
+			s += fmt.Sprintf(", keeps %d ranges locked", len(st.ranges))
+		}
 		if st.state == stateCommitted {
 			s += fmt.Sprintf(", is committed, and rows are moved up to %x", st.cursor)
 		}

@@ -65,7 +65,7 @@ func NewVerifying() *Machine {
 }
 
 // Spec is what others must know of this machine.
-var Spec = machine.Spec{ID: sqlpart.Machine, Name: "table", Level: sqlpart.Level, LastLevel: sqlpart.PlacesLevel, PartLevel: sqlpart.PartLevel, DescribePart: sqlpart.Describe, DescribeRow: DescribeRow,
+var Spec = machine.Spec{ID: sqlpart.Machine, Name: "table", Level: sqlpart.Level, LastLevel: sqlpart.RangesLevel, PartLevel: sqlpart.PartLevel, DescribePart: sqlpart.Describe, DescribeRow: DescribeRow,
 	Census: func() machine.Census { return new(census) }}
 
 // Spec implements machine.Machine.

@@ -171,6 +171,9 @@ func TestRows(t *testing.T) {
 	r.must(moves.piece(writes(r.table("test", "u"), 0, op(sqlpart.Insert, 0, "d", "5"), op(sqlpart.Insert, 0, "e", "6"))))
 	r.must(moves.commit())
 	r.must(moves.move(1))
+	ranged := (&large{r: r, tx: 4}).prepare("order-2")
+	ranged.Ranges = []sqlpart.Range{{Table: tab.ID, From: []byte("\x00\x00b"), To: []byte("\x00\x00c"), Shared: true}, {Table: r.table("test", "u").ID}}
+	r.must(ranged)
 	var out strings.Builder
 	it, err := r.Store.NewIter([]byte{letter}, []byte{letter + 1})
 	if err != nil {

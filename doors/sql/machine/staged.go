@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -27,8 +28,9 @@ type Staged struct {
 	// Prepared: it is kept until it is decided. It has a name then, and keeps the name until it is gone.
 	Prepared bool
 	Name     []byte
-	Hash     uint64   // over its pieces
-	tables   []uint64 // ascending
+	Hash     uint64          // over its pieces
+	Ranges   []sqlpart.Range // that it keeps locked
+	tables   []uint64        // ascending
 }
 
 // Has reports whether something may be staged for a table.
@@ -64,6 +66,7 @@ type staged struct {
 	bytes  uint64            // of all pieces, as encoded
 	tables map[uint64]uint64 // for which it has staged something, and the versions of their definitions
 	cursor []byte            // behind the last row that was moved, as AppendPiece has it without the number; none: nothing was moved
+	ranges []sqlpart.Range   // that one which was prepared keeps locked
 	name   []byte            // of one that was prepared, and may have locks
 	at     uint64            // the entry of the log that has changed it last. Not in the row
 }
@@ -81,7 +84,11 @@ func (s *staged) append(dst []byte) []byte {
 		dst = binary.AppendUvarint(dst, id)
 		dst = binary.AppendUvarint(dst, s.tables[id])
 	}
-	return wire.AppendBytes(wire.AppendBytes(dst, s.cursor), s.name)
+	dst = wire.AppendBytes(wire.AppendBytes(dst, s.cursor), s.name)
+	if len(s.ranges) > 0 {
+		dst = sqlpart.AppendRanges(dst, s.ranges)
+	}
+	return dst
 }
 
 func (s *staged) decode(value []byte) error {
@@ -101,6 +108,9 @@ func (s *staged) decode(value []byte) error {
 	}
 	s.cursor = append([]byte(nil), r.Bytes()...)
 	s.name = append([]byte(nil), r.Bytes()...)
+	if r.Len() > 0 {
+		s.ranges = cloneRanges(sqlpart.Ranges(&r, nil))
+	}
 	if s.state < stateOpen || s.state > statePrepared || s.state == statePrepared && len(s.name) == 0 {
 		r.Fail(errCorrupt)
 	}
@@ -115,7 +125,7 @@ func (m *Machine) publishStaged() {
 	all := &StagedSet{}
 	for _, id := range slices.Sorted(maps.Keys(m.staged)) {
 		s := m.staged[id]
-		all.All = append(all.All, Staged{ID: id, Committed: s.state == stateCommitted, Prepared: s.state == statePrepared, Name: s.name, Hash: s.hash,
+		all.All = append(all.All, Staged{ID: id, Committed: s.state == stateCommitted, Prepared: s.state == statePrepared, Name: s.name, Hash: s.hash, Ranges: s.ranges,
 			tables: slices.Sorted(maps.Keys(s.tables))})
 	}
 	m.pubStaged.Store(all)
@@ -209,6 +219,11 @@ func (m *Machine) checkPrepare(p *sqlpart.Part) *entry.Rejection {
 			return reject(sqlpart.StaleDefinition, "table %d was dropped", p.Locks[i].Table)
 		}
 	}
+	for i := range p.Ranges {
+		if m.tables[p.Ranges[i].Table] == nil {
+			return reject(sqlpart.StaleDefinition, "table %d was dropped", p.Ranges[i].Table)
+		}
+	}
 	return nil
 }
 
@@ -252,8 +267,13 @@ func (m *Machine) doStaged(st *entry.Stamp, plan *stagedPlan, b store.Batch, wan
 
 // prepare keeps a transaction with its locks until it is decided.
 func (m *Machine) prepare(b store.Batch, s *staged, p *sqlpart.Part) {
-	s.state, s.name = statePrepared, slices.Clone(p.Name)
+	s.state, s.name, s.ranges = statePrepared, slices.Clone(p.Name), cloneRanges(p.Ranges)
 	m.staged[s.id] = s
+	for i := range s.ranges {
+		if id := s.ranges[i].Table; s.tables[id] == 0 {
+			s.tables[id] = m.tables[id].Version
+		}
+	}
 	for i := range p.Locks {
 		l := &p.Locks[i]
 		m.key = append(AppendPrefix(m.key[:0], l.Table, l.Index), l.Key...)
@@ -263,6 +283,15 @@ func (m *Machine) prepare(b store.Batch, s *staged, p *sqlpart.Part) {
 			s.tables[l.Table] = m.tables[l.Table].Version
 		}
 	}
+}
+
+// cloneRanges copies ranges whose keys belong to somebody else.
+func cloneRanges(all []sqlpart.Range) []sqlpart.Range {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].From, all[i].To = bytes.Clone(all[i].From), bytes.Clone(all[i].To)
+	}
+	return all
 }
 
 // stage keeps what a transaction makes of some rows of one table.

@@ -333,15 +333,21 @@ func TestPrepared(t *testing.T) {
 		tab := r.world()
 		l, reads := &large{r: r, tx: 1}, &large{r: r, tx: 2}
 		r.must(l.piece(writes(tab, 0, op(sqlpart.Insert, 0, "a", "1"))), l.prepare("one", sqlpart.Lock{Table: tab.ID, Key: []byte("b"), Shared: true}))
-		r.must(reads.prepare("two"))
+		two := reads.prepare("two")
+		two.Ranges = []sqlpart.Range{{Table: tab.ID, From: []byte("\x00\x00b"), Shared: true}}
+		r.must(two)
 		r.refused(sqlpart.DuplicateName, (&large{r: r, tx: 3}).prepare("one"))
 		r.refused(sqlpart.NotStaged, l.prepare("another"))
 		r.refused(sqlpart.NotStaged, l.piece(writes(tab, 0, op(sqlpart.Insert, 0, "b", "1"))))
 		r.refused(sqlpart.StaleDefinition, (&large{r: r, tx: 3}).prepare("three", sqlpart.Lock{Table: 99, Key: []byte("b")}))
+		ranged := (&large{r: r, tx: 3}).prepare("three")
+		ranged.Ranges = []sqlpart.Range{{Table: 99}}
+		r.refused(sqlpart.StaleDefinition, ranged)
 		r.refused(sqlpart.TableMoving, define(sqlpart.Change{Verb: sqlpart.DropTable, Object: tab.ID, Version: tab.Version}))
 		r.reopen()
 		all := r.m.Staged().All
-		if len(all) != 2 || !all[0].Prepared || string(all[0].Name) != "one" || all[0].Hash == 0 || string(all[1].Name) != "two" {
+		if len(all) != 2 || !all[0].Prepared || string(all[0].Name) != "one" || all[0].Hash == 0 || string(all[1].Name) != "two" ||
+			len(all[0].Ranges) != 0 || len(all[1].Ranges) != 1 || string(all[1].Ranges[0].From) != "\x00\x00b" || !all[1].Ranges[0].Shared || !all[1].Has(tab.ID) {
 			t.Fatalf("%+v", all)
 		}
 		l.hash = all[0].Hash

@@ -21,6 +21,8 @@ const (
 	flagReads = 1 // of a Commit: reads follow the writes
 	flagRows  = 2 // of a Commit: writes have a NextRow
 	flagFirst = 1 // of a Stage: it is the first
+	// flagRanges of a Decide: ranges follow the locks of a transaction that is prepared.
+	flagRanges = 2
 	// flagPlaces of a Define: rows of a table say how many places they have.
 	flagPlaces = 1
 
@@ -51,7 +53,7 @@ func AppendPart(dst []byte, p *Part) []byte {
 			dst = wire.AppendBytes(dst, w.Ops)
 		}
 	case Decide:
-		dst = append(dst, wire.Bit(len(p.Reads) > 0, flagReads), byte(p.Verdict))
+		dst = append(dst, wire.Bit(len(p.Reads) > 0, flagReads)|wire.Bit(len(p.Ranges) > 0, flagRanges), byte(p.Verdict))
 		dst = binary.AppendUvarint(dst, p.Tx)
 		if p.Verdict != DropStaged {
 			dst = binary.LittleEndian.AppendUint64(dst, p.Hash)
@@ -73,6 +75,9 @@ func AppendPart(dst []byte, p *Part) []byte {
 				dst = binary.AppendUvarint(dst, l.Table)
 				dst = binary.AppendUvarint(dst, l.Index<<1|uint64(wire.Bit(l.Shared, 1)))
 				dst = wire.AppendBytes(dst, l.Key)
+			}
+			if len(p.Ranges) > 0 {
+				dst = AppendRanges(dst, p.Ranges)
 			}
 		}
 	case Move:
@@ -167,7 +172,7 @@ func (p *Part) Decode(b []byte) error {
 	if len(b) == 0 {
 		return fmt.Errorf("decode: %w", wire.ErrShort)
 	}
-	*p = Part{Kind: Kind(b[0]), Tables: p.Tables[:0], Reads: p.Reads[:0], Changes: p.Changes[:0], Locks: p.Locks[:0]}
+	*p = Part{Kind: Kind(b[0]), Tables: p.Tables[:0], Reads: p.Reads[:0], Changes: p.Changes[:0], Locks: p.Locks[:0], Ranges: p.Ranges[:0]}
 	if p.Kind == 0 || p.Kind > lastKind {
 		return fmt.Errorf("decode kind %d: %w", b[0], ErrKind)
 	}
@@ -265,9 +270,9 @@ func (p *Part) decodeStage(r *wire.Reader) {
 }
 
 func (p *Part) decodeDecide(r *wire.Reader) {
-	flags := r.Flags(flagReads, ErrFlags)
+	flags := r.Flags(flagReads|flagRanges, ErrFlags)
 	p.Verdict, p.Tx = Verdict(r.Byte()), r.Uvarint()
-	if p.Verdict == 0 || p.Verdict > lastVerdict || p.Tx == 0 || p.Verdict == DropStaged && flags != 0 {
+	if p.Verdict == 0 || p.Verdict > lastVerdict || p.Tx == 0 || p.Verdict == DropStaged && flags != 0 || p.Verdict != PrepareStaged && flags&flagRanges != 0 {
 		r.Fail(ErrForm)
 	}
 	if p.Verdict == DropStaged {
@@ -301,7 +306,45 @@ func (p *Part) decodeDecide(r *wire.Reader) {
 		}
 		p.Locks = append(p.Locks, l)
 	}
+	if flags&flagRanges != 0 {
+		p.Ranges = Ranges(r, p.Ranges)
+	}
 }
+
+// AppendRanges appends at least one range.
+func AppendRanges(dst []byte, all []Range) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(all)))
+	for i := range all {
+		dst = binary.AppendUvarint(dst, all[i].Table<<1|uint64(wire.Bit(all[i].Shared, 1)))
+		dst = wire.AppendBytes(wire.AppendBytes(dst, all[i].From), all[i].To)
+	}
+	return dst
+}
+
+// Ranges decodes what AppendRanges has written, and appends it to all. From and To alias what r reads.
+func Ranges(r *wire.Reader, all []Range) []Range {
+	n, bytes := r.Count(r.Len(), 3), 0
+	for range n {
+		table := r.Uvarint()
+		one := Range{Table: table >> 1, Shared: table&1 != 0, From: r.Bytes(), To: r.Bytes()}
+		for _, key := range [][]byte{one.From, one.To} {
+			if len(key) == 1 || len(key) > indexBytes+MaxKey+1 {
+				r.Fail(ErrForm)
+			}
+		}
+		if bytes += len(one.From) + len(one.To); one.Table == 0 || one.Table > MaxID || len(one.To) > 0 && string(one.From) >= string(one.To) || bytes > MaxRanges {
+			r.Fail(ErrForm)
+		}
+		all = append(all, one)
+	}
+	if n == 0 {
+		r.Fail(ErrForm)
+	}
+	return all
+}
+
+// indexBytes are those of an index before a key of a Range.
+const indexBytes = 2
 
 func (p *Part) decodeReads(r *wire.Reader) {
 	n := r.Count(r.Len(), 11)

@@ -2,6 +2,7 @@ package part
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,6 +62,8 @@ func samples() []*Part {
 		{Kind: Decide, Verdict: PrepareStaged, Tx: 6, Hash: 7, Name: []byte("order-1"), Tables: []Writes{{Table: 3, Version: 9, NextAuto: 7}},
 			Reads: []Read{{Table: 3, Key: []byte("a"), Hash: 6}},
 			Locks: []Lock{{Table: 3, Key: []byte("a"), Shared: true}, {Table: 3, Index: MaxIndexID, Key: []byte("b")}}},
+		{Kind: Decide, Verdict: PrepareStaged, Tx: 7, Name: []byte("order-2"), Locks: []Lock{{Table: 3, Key: []byte("a")}},
+			Ranges: []Range{{Table: 3, From: []byte("\x00\x00b"), To: []byte("\x00\x00c"), Shared: true}, {Table: 4, To: []byte("\x00\x01")}, {Table: 5, From: []byte("\x00\x02")}}},
 		{Kind: Define, Places: true, Changes: []Change{{Verb: AlterTable, Object: 4, Version: 9, Database: 2, Name: "u", Definition: []byte("columns")}}},
 	}
 }
@@ -86,35 +89,41 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("unknown kind %x: %v", b, err)
 		}
 	}
-	for _, b := range [][]byte{{byte(Commit), 4, 0}, {byte(Define), 2, 1}, {byte(Stage), 2, 1}, {byte(Decide), 2, 1, 1}, {byte(Move), 1, 1, 1}} {
+	for _, b := range [][]byte{{byte(Commit), 4, 0}, {byte(Define), 2, 1}, {byte(Stage), 2, 1}, {byte(Decide), 4, 1, 1}, {byte(Move), 1, 1, 1}} {
 		if _, err := decode(b); !errors.Is(err, ErrFlags) {
 			t.Errorf("unknown flag %x: %v", b, err)
 		}
 	}
 	one := Op{Key: []byte("k")}
 	for what, p := range map[string]*Part{
-		"no writes":               {Kind: Commit, Tables: []Writes{{Table: 1, Version: 1}}},
-		"table 0":                 {Kind: Commit, Tables: []Writes{{Ops: ops(one)}}},
-		"tables out of order":     {Kind: Commit, Tables: []Writes{{Table: 2, Ops: ops(one)}, {Table: 1, Ops: ops(one)}}},
-		"a table twice":           {Kind: Commit, Tables: []Writes{{Table: 2, Ops: ops(one)}, {Table: 2, Ops: ops(one)}}},
-		"a table beyond 32 bits":  {Kind: Commit, Tables: []Writes{{Table: MaxID + 1, Ops: ops(one)}}},
-		"an index beyond 16 bits": {Kind: Commit, Tables: []Writes{{Table: 1, Ops: ops(Op{Index: MaxIndexID + 1, Key: []byte("k")})}}},
-		"no key":                  {Kind: Commit, Tables: []Writes{{Table: 1, Ops: ops(Op{})}}},
-		"a long key":              {Kind: Commit, Tables: []Writes{{Table: 1, Ops: ops(Op{Key: make([]byte, MaxKey+1)})}}},
-		"a fourth action":         {Kind: Commit, Tables: []Writes{{Table: 1, Ops: ops(Op{Action: 3, Key: []byte("k")})}}},
-		"a read without a key":    {Kind: Commit, Reads: []Read{{Table: 1}}},
-		"a piece of no one":       {Kind: Stage, Tables: []Writes{{Table: 1, Ops: ops(one)}}},
-		"a piece of nothing":      {Kind: Stage, Tx: 1},
-		"a piece without writes":  {Kind: Stage, Tx: 1, Tables: []Writes{{Table: 1}}},
-		"a piece out of order":    {Kind: Stage, Tx: 1, Tables: []Writes{{Table: 2, Ops: ops(one)}, {Table: 1, Ops: ops(one)}}},
-		"a verdict on no one":     {Kind: Decide, Verdict: DropStaged},
-		"no verdict":              {Kind: Decide, Tx: 1},
-		"an unknown verdict":      {Kind: Decide, Tx: 1, Verdict: lastVerdict + 1},
-		"a dropped one has read":  {Kind: Decide, Tx: 1, Verdict: DropStaged, Reads: []Read{{Table: 1, Key: []byte("a")}}},
-		"prepared without name":   {Kind: Decide, Tx: 1, Verdict: PrepareStaged},
-		"prepared by a long name": {Kind: Decide, Tx: 1, Verdict: PrepareStaged, Name: make([]byte, MaxXID+1)},
-		"a lock on nothing":       {Kind: Decide, Tx: 1, Verdict: PrepareStaged, Name: []byte("x"), Locks: []Lock{{Table: 1}}},
-		"a lock on no table":      {Kind: Decide, Tx: 1, Verdict: PrepareStaged, Name: []byte("x"), Locks: []Lock{{Key: []byte("k")}}},
+		"no writes":                {Kind: Commit, Tables: []Writes{{Table: 1, Version: 1}}},
+		"table 0":                  {Kind: Commit, Tables: []Writes{{Ops: ops(one)}}},
+		"tables out of order":      {Kind: Commit, Tables: []Writes{{Table: 2, Ops: ops(one)}, {Table: 1, Ops: ops(one)}}},
+		"a table twice":            {Kind: Commit, Tables: []Writes{{Table: 2, Ops: ops(one)}, {Table: 2, Ops: ops(one)}}},
+		"a table beyond 32 bits":   {Kind: Commit, Tables: []Writes{{Table: MaxID + 1, Ops: ops(one)}}},
+		"an index beyond 16 bits":  {Kind: Commit, Tables: []Writes{{Table: 1, Ops: ops(Op{Index: MaxIndexID + 1, Key: []byte("k")})}}},
+		"no key":                   {Kind: Commit, Tables: []Writes{{Table: 1, Ops: ops(Op{})}}},
+		"a long key":               {Kind: Commit, Tables: []Writes{{Table: 1, Ops: ops(Op{Key: make([]byte, MaxKey+1)})}}},
+		"a fourth action":          {Kind: Commit, Tables: []Writes{{Table: 1, Ops: ops(Op{Action: 3, Key: []byte("k")})}}},
+		"a read without a key":     {Kind: Commit, Reads: []Read{{Table: 1}}},
+		"a piece of no one":        {Kind: Stage, Tables: []Writes{{Table: 1, Ops: ops(one)}}},
+		"a piece of nothing":       {Kind: Stage, Tx: 1},
+		"a piece without writes":   {Kind: Stage, Tx: 1, Tables: []Writes{{Table: 1}}},
+		"a piece out of order":     {Kind: Stage, Tx: 1, Tables: []Writes{{Table: 2, Ops: ops(one)}, {Table: 1, Ops: ops(one)}}},
+		"a verdict on no one":      {Kind: Decide, Verdict: DropStaged},
+		"no verdict":               {Kind: Decide, Tx: 1},
+		"an unknown verdict":       {Kind: Decide, Tx: 1, Verdict: lastVerdict + 1},
+		"a dropped one has read":   {Kind: Decide, Tx: 1, Verdict: DropStaged, Reads: []Read{{Table: 1, Key: []byte("a")}}},
+		"prepared without name":    {Kind: Decide, Tx: 1, Verdict: PrepareStaged},
+		"prepared by a long name":  {Kind: Decide, Tx: 1, Verdict: PrepareStaged, Name: make([]byte, MaxXID+1)},
+		"a lock on nothing":        {Kind: Decide, Tx: 1, Verdict: PrepareStaged, Name: []byte("x"), Locks: []Lock{{Table: 1}}},
+		"a lock on no table":       {Kind: Decide, Tx: 1, Verdict: PrepareStaged, Name: []byte("x"), Locks: []Lock{{Key: []byte("k")}}},
+		"a range of no table":      {Kind: Decide, Tx: 1, Verdict: PrepareStaged, Name: []byte("x"), Ranges: []Range{{Shared: true}}},
+		"a range of half an index": {Kind: Decide, Tx: 1, Verdict: PrepareStaged, Name: []byte("x"), Ranges: []Range{{Table: 1, To: []byte("x")}}},
+		"a range of nothing":       {Kind: Decide, Tx: 1, Verdict: PrepareStaged, Name: []byte("x"), Ranges: []Range{{Table: 1, From: []byte("\x00\x00b"), To: []byte("\x00\x00b")}}},
+		"a committed range":        {Kind: Decide, Tx: 1, Verdict: CommitStaged, Ranges: []Range{{Table: 1}}},
+		"too much of ranges": {Kind: Decide, Tx: 1, Verdict: PrepareStaged, Name: []byte("x"),
+			Ranges: slices.Repeat([]Range{{Table: 1, From: make([]byte, MaxKey)}}, MaxRanges/MaxKey+1)},
 		"a number that stays":     {Kind: Decide, Tx: 1, Verdict: CommitStaged, Tables: []Writes{{Table: 1, Version: 1}}},
 		"a move of no one":        {Kind: Move, Bytes: 1},
 		"no changes":              {Kind: Define},
@@ -158,6 +167,9 @@ func TestLevels(t *testing.T) {
 		}
 		if p.Places {
 			want = PlacesLevel
+		}
+		if len(p.Ranges) > 0 {
+			want = RangesLevel
 		}
 		if got := PartLevel(AppendPart(nil, p)); got != want {
 			t.Errorf("%s needs level %d, want %d", p, got, want)

@@ -40,6 +40,9 @@ func (p *Part) String() string {
 		s := fmt.Sprintf("table.decide transaction %d is committed, pieces %016x", p.Tx, p.Hash)
 		if p.Verdict == PrepareStaged {
 			s = fmt.Sprintf("table.decide transaction %d is prepared as %q, pieces %016x, %d locks", p.Tx, p.Name, p.Hash, len(p.Locks))
+			if len(p.Ranges) > 0 {
+				s += fmt.Sprintf(" and %d ranges", len(p.Ranges))
+			}
 		}
 		for i := range p.Tables {
 			w := &p.Tables[i]

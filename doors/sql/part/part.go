@@ -30,9 +30,14 @@ const StageLevel uint16 = 8
 // PlacesLevel is that of a Define whose tables say where their rows have their columns.
 const PlacesLevel uint16 = 9
 
+// RangesLevel is that of a Decide that prepares a transaction with Ranges.
+const RangesLevel uint16 = 10
+
 // PartLevel is the cluster's level from which on an encoded part may be proposed, if that is later than the machine's own.
 func PartLevel(body []byte) uint16 {
 	switch {
+	case len(body) > 1 && Kind(body[0]) == Decide && body[1]&flagRanges != 0:
+		return RangesLevel
 	case len(body) > 0 && Kind(body[0]) >= Stage:
 		return StageLevel
 	case len(body) > 1 && Kind(body[0]) == Define && body[1]&flagPlaces != 0:
@@ -64,6 +69,8 @@ type Part struct {
 	Name []byte
 	// Decide: to prepare, the locks that the transaction keeps beside those of what it has staged.
 	Locks []Lock
+	// Decide: to prepare, the ranges that the transaction keeps locked.
+	Ranges []Range
 	// Move: about how many bytes of keys and values are moved at most. A row is moved if there is one left.
 	Bytes uint64
 
@@ -109,6 +116,14 @@ type Lock struct {
 	Table, Index uint64
 	Key          []byte
 	Shared       bool
+}
+
+// Range are rows and entries of a table that a prepared transaction has locked, whether or not they are there.
+type Range struct {
+	Table uint64
+	// From and To are the first key and the first behind the last, each behind its index as two bytes. None: the beginning and the end of the table.
+	From, To []byte
+	Shared   bool
 }
 
 // Action says what an Op does.
@@ -197,6 +212,7 @@ const (
 	MaxIndexID    = 1<<16 - 1
 	NotesIndex    = MaxIndexID // under which a table keeps notes of work on it, by their names; no Index has it
 	MaxKey        = 8 << 10    // bytes of a row's key: MySQL's 3,072 with every byte escaped, and what goes with them
+	MaxRanges     = 256 << 10  // bytes of the ranges of a prepared transaction, which every member has in memory
 	MaxID         = 1<<32 - 1
 )
 

@@ -39,6 +39,10 @@ const leastPackets, leastLocks = 8 << 20, 4 << 20
 // lane is the door's lane of the log (core/node/lane.go).
 const lane node.Lane = 3
 
+// keptPart of Go's limit is what all statements together may keep in memory to join, sort, group and lock rows. It is no claim: an honest client uses it for
+// moments, and as a claim it would be missing in the caches always. Claims are seldom full all at once.
+const keptPart = 3
+
 // Door is the sql door.
 var Door = serve.Door{
 	Name:     "sql",
@@ -144,7 +148,7 @@ func (r *running) work(h *serve.Host) {
 		}})
 	packets := max(r.shares.Of(claimPackets), leastPackets)
 	r.door = doorsql.New(doorsql.Options{Catalogue: r.tables.Catalogue, Worker: r.worker, TLS: r.at.Protocols.TLS, Users: r.users, Key: newKey(), Leader: r.leader, Ack: h.Ack, Member: h.Node,
-		Room: newRoom(packets), MaxPacket: maxPacket(packets)})
+		Room: newRoom(packets), MaxPacket: maxPacket(packets), MaxAllKept: r.shares.GoLimit / keptPart})
 	h.Go(r.worker.Run)
 	h.Go(r.clean)
 }

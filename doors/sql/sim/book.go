@@ -70,6 +70,7 @@ const (
 	NoConfirm          = "lock-only commit unconfirmed"
 	StagedUnlocked     = "staged transaction not locked by the next leader"
 	StatusFirst        = "committed before the last piece"
+	PiecesStay         = "what was taken back stays in the log"
 	NoMerge            = "rows on the move not merged"
 	NoRanges           = "ranges are not locked"
 	RangesPassStaged   = "ranges do not wait for staged rows"
@@ -88,6 +89,7 @@ var defects = map[string]txn.Break{
 	NoConfirm:          {NoConfirm: true},
 	StagedUnlocked:     {StagedUnlocked: true},
 	StatusFirst:        {StatusFirst: true},
+	PiecesStay:         {PiecesStay: true},
 	NoMerge:            {NoMerge: true},
 	NoRanges:           {NoRanges: true},
 	RangesPassStaged:   {RangesPassStaged: true},
@@ -187,7 +189,7 @@ const (
 	Altered      = "definitions changed"
 	Turns        = "wheels turned"
 	Wheels       = "wheels read"
-	Pieces       = "transactions whose statement could not be taken back alone"
+	Pieces       = "statements that were taken back out of the log"
 	Staged       = "members' moments with staged rows of several transactions"
 	IndexesRead  = "indexes read that come and go"
 	IndexesBuilt = "indexes built beside writers"

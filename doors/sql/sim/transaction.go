@@ -148,10 +148,13 @@ func (t *transaction) run() {
 		case goesOn(err), errors.Is(err, errTakenBack):
 			t.trace("takes a statement back: %v", err)
 			t.b.w.Count(TakenBack, 1)
+			restored := t.x.Restored()
 			if err := t.x.RollbackTo(mark); err != nil {
-				t.b.w.Count(Pieces, 1)
 				t.failed(err)
 				return
+			}
+			if t.x.Restored() > restored {
+				t.b.w.Count(Pieces, 1)
 			}
 			t.inserted, t.removed, t.money, t.own, t.turned = inserted, removed, money, own, turned
 			t.rows, t.emptied = t.rows[:rows], t.emptied[:emptied]
@@ -159,6 +162,9 @@ func (t *transaction) run() {
 		default:
 			t.failed(err)
 			return
+		}
+		if t.n%2 == 0 { // others stay, as savepoints do
+			t.x.Passed(mark)
 		}
 	}
 	if r.IntN(3) == 0 {

@@ -68,6 +68,7 @@ func TestDefectsAreCaught(t *testing.T) {
 		{NoConfirm, long(options(5, sim.Pause, sim.Flush, sim.Flush, sim.Flush))},
 		{StagedUnlocked, options(3, sim.Transfer, sim.Flush)},
 		{StatusFirst, options(3, sim.Transfer)},
+		{PiecesStay, options(3, sim.Transfer)},
 		{NoMerge, options(3, sim.Transfer)},
 		{NoRanges, options(3, sim.Transfer)},
 		{RangesPassStaged, options(3, sim.Transfer)},

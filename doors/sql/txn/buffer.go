@@ -92,23 +92,69 @@ func (b *Buffer) Rollback(mark int) (never map[string]bool, ok bool) {
 		return nil, false
 	}
 	for len(b.undo) > mark-b.gone {
-		u := b.undo[len(b.undo)-1]
-		b.undo = b.undo[:len(b.undo)-1]
-		b.bytes += len(u.value) - len(u.row.value)
-		if u.fresh {
-			b.all.remove(u.row.key)
-			b.bytes -= len(u.row.key) + opBytes
-			if u.row.stored < 0 {
-				if never == nil {
-					never = map[string]bool{}
-				}
-				never[string(u.row.key)] = true
+		if u := b.back(); u.fresh && u.row.stored < 0 {
+			if never == nil {
+				never = map[string]bool{}
 			}
-			continue
+			never[string(u.row.key)] = true
 		}
-		u.row.value, u.row.deleted = u.value, u.deleted
 	}
 	return never, true
+}
+
+// back takes the last write back.
+func (b *Buffer) back() undo {
+	u := b.undo[len(b.undo)-1]
+	b.undo = b.undo[:len(b.undo)-1]
+	b.bytes += len(u.value) - len(u.row.value)
+	if u.fresh {
+		b.all.remove(u.row.key)
+		b.bytes -= len(u.row.key) + opBytes
+	} else {
+		u.row.value, u.row.deleted = u.value, u.deleted
+	}
+	return u
+}
+
+// change is a write that was taken back and can be made again.
+type change struct {
+	key     []byte
+	value   []byte
+	deleted bool
+	stored  int
+}
+
+// cut takes back everything that was written since the mark, and returns it for redo, the last write first.
+func (b *Buffer) cut(mark int) (all []change) {
+	for len(b.undo) > max(mark-b.gone, 0) {
+		r := b.undo[len(b.undo)-1].row
+		all = append(all, change{r.key, r.value, r.deleted, r.stored})
+		b.back()
+	}
+	return all
+}
+
+// redo makes writes again that cut has taken back.
+func (b *Buffer) redo(all []change) {
+	for i := len(all) - 1; i >= 0; i-- {
+		_ = b.write(all[i].key, all[i].value, all[i].deleted, all[i].stored) // it had room before
+	}
+}
+
+// drop empties the buffer. never are the keys that the store does not have.
+func (b *Buffer) drop() (never map[string]bool) {
+	never = map[string]bool{}
+	for _, block := range b.all.blocks {
+		for _, r := range block {
+			if r.stored < 0 {
+				never[string(r.key)] = true
+			}
+		}
+	}
+	b.keep()
+	b.all, b.bytes = sorted{}, 0
+	b.piece++
+	return never
 }
 
 // keep has no write before now taken back any more.

@@ -1,7 +1,10 @@
 package txn
 
 import (
+	"bytes"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/holdfastdb/holdfast/core/entry"
 	"github.com/holdfastdb/holdfast/core/worker"
@@ -21,7 +24,7 @@ const mostKept = 4 << 20
 
 // Prepare stages what the transaction has written and keeps it with its locks under a name, whatever happens to this member or its session, until
 // EndPrepared decides it. The transaction has ended for its session, whatever the outcome; with an error it had no effect. Errors: ErrPrepared;
-// ErrTooManyLocks; ErrRanges; those of Commit.
+// ErrTooManyLocks; ErrRanges, before every member's build keeps ranges; those of Commit.
 func (x *Tx) Prepare(name []byte) error {
 	if x.ended {
 		return ErrEnded
@@ -41,13 +44,7 @@ func (x *Tx) Prepare(name []byte) error {
 }
 
 func (x *Tx) prepare(name []byte) error {
-	whole := x.ranged
-	for _, u := range x.tables { // any order: one is enough
-		whole = whole || u.keys.all != lock.Metadata
-	}
-	if whole {
-		return ErrRanges
-	}
+	x.forgetFrom(0)
 	if x.own.Bytes() > 0 {
 		if err := x.stage(); err != nil {
 			return err
@@ -65,16 +62,19 @@ func (x *Tx) prepare(name []byte) error {
 			return ErrTermOver
 		}
 	}
-	bytes := 0
+	size := 0
 	x.owner.Each(func(key string, exclusive bool) {
 		if len(key) <= sqlmachine.PrefixBytes || key[0] != byte(sqlpart.Machine) {
 			return // of a table, or of a number
 		}
 		table, index := sqlmachine.PlaceOf([]byte(key))
 		part.Locks = append(part.Locks, sqlpart.Lock{Table: table, Index: index, Key: []byte(key)[sqlmachine.PrefixBytes:], Shared: !exclusive})
-		bytes += len(key) + opBytes
+		size += len(key) + opBytes
 	})
-	if bytes > mostKept {
+	if size > mostKept {
+		return ErrTooManyLocks
+	}
+	if part.Ranges = x.ranges(); rangeBytes(part.Ranges) > sqlpart.MaxRanges {
 		return ErrTooManyLocks
 	}
 	t, p := x.t, &prepared{id: part.Tx, hash: part.Hash, owner: x.owner}
@@ -82,6 +82,9 @@ func (x *Tx) prepare(name []byte) error {
 	var rejected *entry.Rejection
 	if errors.As(err, &rejected) && rejected.Code == sqlpart.DuplicateName {
 		return ErrPrepared
+	}
+	if errors.Is(err, ErrLevel) && len(part.Ranges) > 0 {
+		return ErrRanges
 	}
 	if err != nil {
 		return err
@@ -92,6 +95,49 @@ func (x *Tx) prepare(name []byte) error {
 	defer t.mu.Unlock()
 	t.prepared[string(name)] = p
 	return nil
+}
+
+// ranges are those that the transaction has locked. A table that is locked in place of its keys is one.
+func (x *Tx) ranges() (all []sqlpart.Range) {
+	if x.ranged {
+		x.owner.Ranges(func(from, to []byte, exclusive bool) {
+			table, _ := sqlmachine.PlaceOf(from)
+			r := sqlpart.Range{Table: table, From: from[sqlmachine.TableBytes:], Shared: !exclusive}
+			if bytes.HasPrefix(to, from[:sqlmachine.TableBytes]) {
+				r.To = to[sqlmachine.TableBytes:]
+			}
+			all = append(all, r)
+		})
+	}
+	for _, id := range slices.Sorted(maps.Keys(x.tables)) {
+		if mode := x.tables[id].keys.all; mode != lock.Metadata {
+			all = append(all, sqlpart.Range{Table: id, Shared: mode == lock.Shared})
+		}
+	}
+	return all
+}
+
+func rangeBytes(all []sqlpart.Range) (n int) {
+	for i := range all {
+		n += len(all[i].From) + len(all[i].To)
+	}
+	return n
+}
+
+// takeRanges locks the ranges of a transaction that was prepared in a term before.
+func takeRanges(owner *lock.Owner, all []sqlpart.Range) {
+	for i := range all {
+		r, mode := &all[i], lock.Exclusive
+		if r.Shared {
+			mode = lock.Shared
+		}
+		begin := sqlmachine.AppendPrefix(nil, r.Table, 0)[:sqlmachine.TableBytes]
+		end := sqlmachine.AppendEnd(nil, r.Table, sqlpart.MaxIndexID)
+		if len(r.To) > 0 {
+			end = append(bytes.Clone(begin), r.To...)
+		}
+		_ = owner.TakeRange(tableKey(r.Table), append(begin, r.From...), end, mode) // the term has just begun
+	}
 }
 
 // raised are the tables whose next value or next row the transaction raises.

@@ -195,8 +195,35 @@ func (x *Tx) stageIfLarge() error {
 	return x.stage()
 }
 
-// stage writes the buffer to the log in pieces. Before the level of the parts nothing is done, and the transaction goes on as one that fits into a command.
+// stage writes the buffer to the log in pieces, up to each place by itself to which the transaction may go back. Before the level of the parts nothing is
+// done, and the transaction goes on as one that fits into a command.
 func (x *Tx) stage() error {
+	open := x.unmade()
+	later := make([][]change, len(open))
+	for i := len(open) - 1; i >= 0; i-- {
+		later[i] = x.own.cut(open[i].writes)
+	}
+	var err error
+	for i, p := range open {
+		if err == nil && !x.small {
+			err = x.stageAll()
+		}
+		if err == nil && !x.small {
+			x.make(p)
+		}
+		x.own.redo(later[i])
+	}
+	if err == nil && !x.small {
+		err = x.stageAll()
+	}
+	return err
+}
+
+// stageAll writes all that is in the buffer to the log in pieces.
+func (x *Tx) stageAll() error {
+	if x.own.Bytes() == 0 {
+		return nil
+	}
 	opt := &x.t.w.opt
 	s := x.staged
 	if s == nil {
@@ -245,6 +272,7 @@ func (x *Tx) stage() error {
 
 // commitStaged commits what is staged, and moves it. The locks stay. Errors: as Commit; but for ErrUnknown the transaction had no effect.
 func (x *Tx) commitStaged() error {
+	x.forgetFrom(0)
 	if x.t.w.opt.Break.StatusFirst {
 		defer x.stage()
 	} else if err := x.stage(); err != nil {
@@ -326,6 +354,7 @@ func (t *term) inherit() []left {
 		for _, table := range s.Tables() {
 			_ = l.owner.Take(tableKey(table), lock.IntentExclusive)
 		}
+		takeRanges(l.owner, s.Ranges)
 	}
 	t.numbers.Store(t.before)
 	return all

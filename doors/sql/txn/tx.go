@@ -42,6 +42,11 @@ type Tx struct {
 	tables map[uint64]*used // by id
 	reads  []sqlpart.Read   // with locks, where commits are verified
 
+	restored int // pieces that were staged to take something back
+
+	points []point  // to which it may go back, by their writes
+	first  [2]point // where points begin
+
 	shown shown
 }
 
@@ -385,25 +390,6 @@ func (x *Tx) Writes() bool { return x.own.Bytes() > 0 || x.staged != nil }
 // Used reports whether the transaction has used a table, or opened its snapshot.
 func (x *Tx) Used() bool { return len(x.tables) > 0 || x.view != nil }
 
-// Mark is a place in what a transaction has done. The zero value is its beginning.
-type Mark struct{ writes, locks int }
-
-// Mark returns a place for RollbackTo: before a statement, or a savepoint.
-func (x *Tx) Mark() Mark { return Mark{x.own.Mark(), x.owner.Held()} }
-
-// RollbackTo takes back the writes since a mark. Locks stay, as in MySQL, but for those on the places of rows that were inserted since: they are not there any
-// more. Error: ErrPieces, where some of the writes are staged: the whole transaction is rolled back then.
-func (x *Tx) RollbackTo(mark Mark) error {
-	if !x.ended {
-		if never, ok := x.own.Rollback(mark.writes); ok {
-			x.leave(mark.locks, never)
-			return nil
-		}
-	}
-	x.end()
-	return ErrPieces
-}
-
 // leave gives back the locks on keys that were got behind the first so many.
 func (x *Tx) leave(locks int, keys map[string]bool) {
 	if len(keys) == 0 {
@@ -435,8 +421,9 @@ func (x *Tx) end() {
 	x.closeView()
 }
 
-// closeView gives the snapshot back.
+// closeView gives the snapshot back, and the places to which the transaction could go back.
 func (x *Tx) closeView() {
+	x.forgetFrom(0)
 	if x.view != nil {
 		_ = x.view.Close() // nothing was written to it
 		x.view = nil

@@ -42,8 +42,8 @@ var (
 	ErrNotPrepared = errors.New("no transaction of this name is prepared")
 	// ErrPrepared: another transaction is prepared under the name.
 	ErrPrepared = errors.New("a transaction of this name is prepared")
-	// ErrRanges: the transaction has locked ranges, or tables in place of rows, which are not kept over the end of a term. It had no effect.
-	ErrRanges = errors.New("a transaction that has locked ranges cannot be prepared")
+	// ErrRanges: the transaction has locked ranges, or tables in place of rows, and a member runs a build that does not keep them. It had no effect.
+	ErrRanges = errors.New("a transaction that has locked ranges cannot be prepared yet")
 	// ErrTooOld: the transaction's snapshot was given up, because it was older than it may be or pinned more bytes than it may. The transaction is rolled back.
 	ErrTooOld = errors.New("the snapshot is too old, and the transaction is rolled back")
 	// ErrEnded: the transaction was committed or rolled back before.
@@ -88,6 +88,7 @@ type Break struct {
 	NoMerge            bool // read rows without what is committed and not moved yet
 	NoRanges           bool // lock no ranges
 	RangesPassStaged   bool // lock a range without a look at what others have staged in it
+	PiecesStay         bool // leave what a statement has staged where it is taken back
 	PlaceFirst         bool // note how far a build is before its piece is committed
 }
 
