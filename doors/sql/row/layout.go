@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"strconv"
 	"time"
 
 	"github.com/cockroachdb/apd/v3"
@@ -47,6 +48,7 @@ const (
 // field is a column of a Layout.
 type field struct {
 	form form
+	kind ValueKind
 	typ  sql.Type
 	// width is the Go type's bits: an engine that expects an int32 gets no int64.
 	width byte
@@ -83,9 +85,17 @@ func NewLayout(columns []sql.Type, digits func(int) int) (*Layout, error) {
 // newField decides how values of a type are written. Error: ErrType.
 func newField(t sql.Type, digits int) (field, error) {
 	f := field{typ: t, digits: digits}
+	if err := f.decide(t); err != nil {
+		return f, err
+	}
+	f.kind = kindOf(&f)
+	return f, nil
+}
+
+func (f *field) decide(t sql.Type) error {
 	switch {
 	case types.IsGeometry(t):
-		return f, fmt.Errorf("%w: %s", ErrType, t)
+		return fmt.Errorf("%w: %s", ErrType, t)
 	case types.IsDecimal(t):
 		f.form = formDecimal
 	case types.IsFloat(t):
@@ -125,9 +135,9 @@ func newField(t sql.Type, digits int) (field, error) {
 	case types.IsTextBlob(t), types.IsBinaryType(t):
 		f.form = formBinary
 	default:
-		return f, fmt.Errorf("%w: %s", ErrType, t)
+		return fmt.Errorf("%w: %s", ErrType, t)
 	}
-	return f, nil
+	return nil
 }
 
 // Append appends a row. Errors: ErrForm for a row of another length, ErrValue.
@@ -466,4 +476,75 @@ func decodeDecimal(b []byte, scale int32) (v any, rest []byte, err error) {
 	d := &apd.Decimal{Negative: flip != 0, Exponent: -scale}
 	d.Coeff.SetMathBigInt(new(big.Int).SetBytes(digits))
 	return d, b[size:], nil
+}
+
+// DecimalValue is a stored decimal as a number. Error: ErrForm.
+func (l *Layout) DecimalValue(column int, stored []byte) (*apd.Decimal, error) {
+	v, rest, err := decodeDecimal(stored, scale(l.fields[column].typ))
+	if err != nil || len(rest) != 0 {
+		return nil, ErrForm
+	}
+	return v.(*apd.Decimal), nil
+}
+
+// Store returns a value of the column's own Go type as a Value. Error: ErrValue.
+func (l *Layout) Store(column int, v any) (Value, error) {
+	f := &l.fields[column]
+	switch x := v.(type) {
+	case *apd.Decimal:
+		if f.form == formDecimal {
+			b, err := appendDecimal(nil, x, scale(f.typ))
+			return Value{Kind: Decimal, Bytes: b}, err
+		}
+	case time.Time:
+		if f.form == formTime {
+			return Value{Kind: Moment, Int: x.UnixMicro()}, nil
+		}
+	}
+	return Value{}, f.wrong(v)
+}
+
+// appendDigits appends the digits of a stored decimal, which has at least one before its point.
+func appendDigits(dst, stored []byte, scale int) []byte {
+	n, negative := int(stored[0])-0x80, false
+	if n < 0 {
+		n, negative = -n, true
+	}
+	if negative {
+		dst = append(dst, '-')
+	}
+	if n > 8 {
+		d, _, err := decodeDecimal(stored, int32(scale))
+		if err != nil { // find has judged its form, but for zeros before the first digit
+			return dst
+		}
+		whole := d.(*apd.Decimal)
+		text := whole.Coeff.MathBigInt().Append(nil, 10)
+		return pointed(dst, text, scale)
+	}
+	var u uint64
+	for _, c := range stored[1 : 1+n] {
+		if negative {
+			c = ^c
+		}
+		u = u<<8 | uint64(c)
+	}
+	var room [20]byte
+	return pointed(dst, strconv.AppendUint(room[:0], u, 10), scale)
+}
+
+// pointed appends digits with a point before the last so many.
+func pointed(dst, digits []byte, scale int) []byte {
+	if scale == 0 {
+		return append(dst, digits...)
+	}
+	if before := len(digits) - scale; before > 0 {
+		dst = append(append(dst, digits[:before]...), '.')
+		return append(dst, digits[before:]...)
+	}
+	dst = append(dst, '0', '.')
+	for range scale - len(digits) {
+		dst = append(dst, '0')
+	}
+	return append(dst, digits...)
 }
