@@ -109,7 +109,9 @@ func ordersStatements() []ordersStatement {
 		{"new order: district", "SELECT d_next_o_id, d_tax FROM district WHERE d_id = ? AND d_w_id = ? FOR UPDATE", 45, func(n int) []any { return []any{d(n), one} }},
 		{"new order: next of district", "UPDATE district SET d_next_o_id = ? + 1 WHERE d_id = ? AND d_w_id = ?", 45, func(n int) []any { return []any{int64(n), d(n), one} }},
 		{"new order: insert order", "INSERT INTO orders (o_id, o_d_id, o_w_id, o_c_id, o_entry_d, o_ol_cnt, o_all_local) VALUES (?, ?, ?, ?, ?, ?, ?)", 45,
-			func(n int) []any { return []any{int64(n + 10000), int64(99), one, c(n), "2024-02-03 04:05:06", int64(10), one} }},
+			func(n int) []any {
+				return []any{int64(n + 10000), int64(99), one, c(n), "2024-02-03 04:05:06", int64(10), one}
+			}},
 		{"new order: insert new_order", "INSERT INTO new_order (no_o_id, no_d_id, no_w_id) VALUES (?, ?, ?)", 45, func(n int) []any { return []any{int64(n + 10000), int64(99), one} }},
 		{"new order: items", "SELECT i_price, i_name, i_data, i_id FROM item WHERE i_id IN (" + list(10, "?") + ")", 45, func(n int) (all []any) {
 			for i := range 10 {
