@@ -389,7 +389,31 @@ func (g *generator) keyed(st *generated, who int, value func(any) any) {
 			}
 		}
 	}
-	switch g.rnd.IntN(20) {
+	switch g.rnd.IntN(24) {
+	case 20, 21:
+		by := g.one("k", "a", "b", "n")
+		add("SELECT " + by + ", " + g.one("SUM(d)", "COUNT(*), SUM(e)", "SUM(d), MAX(k), SUM(n)", "COUNT(DISTINCT k), SUM(d)") + " FROM duo WHERE ")
+		if g.rnd.IntN(2) == 0 {
+			add("a = ? AND k = ?", a(false), small())
+		} else {
+			add("(a, b) IN (")
+			tuples(1+g.rnd.IntN(5), false)
+			st.text += ")"
+		}
+		st.text += " GROUP BY " + by
+	case 22:
+		add("SELECT "+g.one("COUNT(DISTINCT sb.k)", "COUNT(DISTINCT (sb.id)) AS x", "COUNT(*), SUM(d), SUM(sb.k)", "MIN(n), MAX(sb.k)", "COUNT(DISTINCT a)")+
+			" FROM "+g.one("duo, sb", "sb, duo")+" WHERE a = ? AND b > ? - 2 AND b <= ? AND id = duo.k", a(false), small(), small())
+		st.text += g.one("", " AND sb.k < ?", " AND n >= ?")
+		if strings.Count(st.text, "?") > 3 {
+			add("", small())
+		}
+	case 23:
+		add("SELECT " + g.one("sb.c, d", "duo.k, id, at", "a, b, pad AS x, e") + " FROM " + g.one("sb, duo", "duo, sb") + " WHERE id = ? AND a = " + g.one("id", "?") + " AND " +
+			g.one("b = ?", "id = b"))
+		for strings.Count(st.text, "?") > len(st.args) {
+			add("", small())
+		}
 	case 0, 1:
 		add("SELECT " + columns() + " FROM duo WHERE ")
 		if g.rnd.IntN(2) == 0 {

@@ -66,7 +66,11 @@ func (s *Session) direct(ctx context.Context, st *Statement, params []wire.Param
 			return out, false, nil
 		}
 	}
-	p, err := s.programOf(ctx, st, x, params)
+	with, ok, err := s.second(shape)
+	if !ok || err != nil {
+		return out, isTransaction(err), err
+	}
+	p, err := s.programOf(ctx, st, x, with, params)
 	if p == nil || err != nil {
 		return out, false, nil // the planner says what is wrong
 	}
@@ -106,24 +110,51 @@ func (s *Session) direct(ctx context.Context, st *Statement, params []wire.Param
 	return out, true, nil
 }
 
+// second opens the second table of a statement. Nil: it has one. ok false: the planner has it.
+func (s *Session) second(shape *executor.Shape) (x *table, ok bool, err error) {
+	databaseName, name, two := shape.Second()
+	if !two {
+		return nil, true, nil
+	}
+	if databaseName == "" {
+		databaseName = s.GetCurrentDatabase()
+	}
+	if databaseName = nameOf(databaseName); databaseName == "" || databaseName == sql.InformationSchemaDatabaseName || !s.mayUse(databaseName) {
+		return nil, false, nil
+	}
+	t, err := s.useTable(databaseName, name, lock.Metadata)
+	if t == nil || err != nil {
+		return nil, false, err
+	}
+	x, err = s.e.table(t, databaseName)
+	if err != nil || x.direct == nil {
+		return nil, false, nil
+	}
+	return x, true, nil
+}
+
 // boundProgram is a statement's program for one definition of its table.
 type boundProgram struct {
-	t       *table
+	t, with *table
 	results sql.CharacterSetID // of the session
 	p       *executor.Program  // nil: the shape does not bind
 }
 
 // programOf returns the program of a statement. Nil: there is none.
-func (s *Session) programOf(ctx context.Context, st *Statement, t *table, params []wire.Param) (*executor.Program, error) {
+func (s *Session) programOf(ctx context.Context, st *Statement, t, with *table, params []wire.Param) (*executor.Program, error) {
 	results := s.set().results
-	if b := st.bound.Load(); b != nil && b.t == t && b.results == results {
+	if b := st.bound.Load(); b != nil && b.t == t && b.with == with && b.results == results {
 		return b.p, nil
 	}
-	p, err := t.direct.Bind(st.shape, int(results), func() (executor.Answer, error) { return s.answerOf(ctx, st, params) })
+	var second *executor.Table
+	if with != nil {
+		second = with.direct
+	}
+	p, err := t.direct.Bind(st.shape, second, int(results), func() (executor.Answer, error) { return s.answerOf(ctx, st, params) })
 	if err != nil {
 		return nil, err
 	}
-	st.bound.Store(&boundProgram{t, results, p})
+	st.bound.Store(&boundProgram{t, with, results, p})
 	return p, nil
 }
 
@@ -156,7 +187,11 @@ func (s *Session) answerOf(ctx context.Context, st *Statement, params []wire.Par
 		}
 		return true
 	})
-	if reads != 1 {
+	tables := 1
+	if _, _, two := st.shape.Second(); two {
+		tables = 2
+	}
+	if reads != tables {
 		return a, errNoTable
 	}
 	a.Columns = columnsOf(c, node.Schema(c))

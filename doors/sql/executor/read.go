@@ -32,7 +32,7 @@ func (r *Run) read(p *Program, s *Shape) (out Outcome, ok bool, err error) {
 	}
 	a := &r.answer
 	*a = answer{p: p, skip: skip, most: most}
-	if p.folds != nil {
+	if p.folds != nil && p.group < 0 {
 		a.sums.begin(p)
 	}
 	if p.order >= 0 {
@@ -56,6 +56,11 @@ func (r *Run) read(p *Program, s *Shape) (out Outcome, ok bool, err error) {
 	}
 	a.begin(r)
 	switch {
+	case p.group >= 0:
+		for i := range a.groups {
+			a.groups[i].sums.send(r, p)
+		}
+		a.out.Found = int64(len(a.groups))
 	case p.folds != nil:
 		a.sums.send(r, p)
 		a.out.Found = 1
@@ -69,8 +74,10 @@ func (r *Run) read(p *Program, s *Shape) (out Outcome, ok bool, err error) {
 // answer is the result of a Select as it is made.
 type answer struct {
 	p          *Program
-	skip, most int64 // most below 0: there is no LIMIT
+	s          *Shape // of a join
+	skip, most int64  // most below 0: there is no LIMIT
 	sums       sums
+	groups     []group // in the order in which the first row of each was found
 	begun      bool
 	out        Outcome
 }
@@ -89,8 +96,12 @@ func (a *answer) begin(r *Run) {
 // take takes a row, which was split.
 func (a *answer) take(r *Run, value []byte) error {
 	switch {
+	case a.p.join != nil:
+		return r.takeJoined(a)
+	case a.p.group >= 0:
+		return a.grouped(r)
 	case a.p.folds != nil:
-		a.sums.add(a.p, &r.fields)
+		return a.sums.add(r, a.p)
 	case a.p.order >= 0:
 		return r.keep(a.p, value)
 	case a.skip > 0:
@@ -103,6 +114,33 @@ func (a *answer) take(r *Run, value []byte) error {
 	}
 	return nil
 }
+
+// group are the sums of the rows that have one value.
+type group struct {
+	value row.Value
+	sums  sums
+}
+
+// grouped adds a row to its group.
+func (a *answer) grouped(r *Run) error {
+	v := r.fields.Value(a.p.group)
+	// The rows of a group mostly lie behind each other.
+	for i := len(a.groups) - 1; i >= 0; i-- {
+		if g := &a.groups[i]; g.value.Kind == v.Kind && g.value.Int == v.Int && g.value.Uint == v.Uint {
+			return g.sums.add(r, a.p)
+		}
+	}
+	if err := r.Keep(groupBytes * (1 + len(a.p.selects))); err != nil {
+		return err
+	}
+	a.groups = append(a.groups, group{value: v})
+	g := &a.groups[len(a.groups)-1]
+	g.sums.begin(a.p)
+	return g.sums.add(r, a.p)
+}
+
+// groupBytes is about what a group, and each of its sums, takes in memory.
+const groupBytes = 96
 
 // split counts a row and finds its values.
 func (r *Run) split(t *Table, value []byte) error {
@@ -225,25 +263,30 @@ func next(it store.Iter, back bool) bool {
 // send sends the row that was split last.
 func (r *Run) send(p *Program) {
 	for _, c := range p.selects {
-		if r.fields.Null(c) {
-			r.To.Null()
-			continue
-		}
-		switch p.t.Columns[c].Kind {
-		case row.Int:
-			r.To.Int(r.fields.Int(c))
-		case row.Uint:
-			r.To.Uint(r.fields.Uint(c))
-		case row.Float:
-			r.To.Float(r.fields.Float(c))
-		case row.Decimal:
-			r.digits = r.fields.AppendDecimal(r.digits[:0], c)
-			r.To.Bytes(r.digits)
-		case row.Moment:
-			r.To.Moment(momentOf(r.fields.Micros(c)))
-		default:
-			r.To.Bytes(r.fields.Text(c))
-		}
+		r.sendValue(p.t, &r.fields, c)
+	}
+}
+
+// sendValue sends a value of a row.
+func (r *Run) sendValue(t *Table, f *row.Fields, c int) {
+	if f.Null(c) {
+		r.To.Null()
+		return
+	}
+	switch t.Columns[c].Kind {
+	case row.Int:
+		r.To.Int(f.Int(c))
+	case row.Uint:
+		r.To.Uint(f.Uint(c))
+	case row.Float:
+		r.To.Float(f.Float(c))
+	case row.Decimal:
+		r.digits = f.AppendDecimal(r.digits[:0], c)
+		r.To.Bytes(r.digits)
+	case row.Moment:
+		r.To.Moment(momentOf(f.Micros(c)))
+	default:
+		r.To.Bytes(f.Text(c))
 	}
 }
 
@@ -256,23 +299,48 @@ type sum struct {
 	u     uint64 // of MIN and MAX of a Uint column
 	large *big.Int
 	some  bool
+	known map[uint64]struct{} // values of COUNT(DISTINCT)
 }
 
 func (s *sums) begin(p *Program) { s.of = make([]sum, len(p.selects)) }
 
 // add adds a row.
-func (s *sums) add(p *Program, f *row.Fields) {
+func (s *sums) add(r *Run, p *Program) error {
 	for i, c := range p.selects {
-		x := &s.of[i]
+		x, f, t := &s.of[i], &r.fields, p.t
+		if p.join != nil && p.join.sent[i] == 1 {
+			f, t = &r.inner, p.join.tables[1]
+		}
 		if c >= 0 && f.Null(c) {
 			continue
 		}
-		unsigned := c >= 0 && p.t.Columns[c].Kind == row.Uint
+		unsigned := c >= 0 && t.Columns[c].Kind == row.Uint
 		switch p.folds[i] {
 		case foldCount:
 			x.n++
+		case foldDistinct:
+			n := f.Uint(c)
+			if _, known := x.known[n]; !known {
+				if err := r.Keep(distinctBytes); err != nil {
+					return err
+				}
+				if x.known == nil {
+					x.known = map[uint64]struct{}{}
+				}
+				x.known[n] = struct{}{}
+			}
+		case noFold: // of GROUP BY
+			if x.u = f.Uint(c); !unsigned {
+				x.n = f.Int(c)
+			}
 		case foldSum:
 			switch {
+			case t.Columns[c].Kind == row.Decimal:
+				if n, ok := f.Scaled(c); ok {
+					x.add(n)
+				} else {
+					x.addLarge(f.LargeScaled(c))
+				}
 			case !unsigned:
 				x.add(f.Int(c))
 			case f.Uint(c) < 1<<63:
@@ -291,7 +359,11 @@ func (s *sums) add(p *Program, f *row.Fields) {
 		}
 		x.some = true
 	}
+	return nil
 }
+
+// distinctBytes is about what a value of COUNT(DISTINCT) takes in memory.
+const distinctBytes = 32
 
 func (x *sum) add(n int64) {
 	if x.large == nil {
@@ -313,13 +385,25 @@ func (x *sum) addLarge(n *big.Int) {
 // send sends the row of sums.
 func (s *sums) send(r *Run, p *Program) {
 	for i, c := range p.selects {
-		x := &s.of[i]
+		x, t := &s.of[i], p.t
+		if p.join != nil {
+			t = p.join.tables[p.join.sent[i]]
+		}
 		switch {
 		case p.folds[i] == foldCount:
 			r.To.Int(x.n)
+		case p.folds[i] == foldDistinct:
+			r.To.Int(int64(len(x.known)))
 		case !x.some:
 			r.To.Null()
-		case p.folds[i] != foldSum && p.t.Columns[c].Kind == row.Uint:
+		case t.Columns[c].Kind == row.Decimal:
+			n := x.large
+			if n == nil {
+				n = big.NewInt(x.n)
+			}
+			r.digits = t.Layout.AppendScaled(r.digits[:0], c, n)
+			r.To.Bytes(r.digits)
+		case p.folds[i] != foldSum && t.Columns[c].Kind == row.Uint:
 			r.To.Uint(x.u)
 		case p.folds[i] != foldSum:
 			r.To.Int(x.n)

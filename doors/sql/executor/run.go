@@ -30,6 +30,9 @@ type Run struct {
 	found   []span
 	digits  []byte
 	answer  answer
+	outer   Shape // what finds the rows of the outer table of a join
+	inner   row.Fields
+	joined  []byte   // the key of the inner row
 	sorting *sorting // nil: nothing is sorted
 	values  []row.Value
 	used    int // of values
@@ -58,7 +61,11 @@ const (
 func (r *Run) Execute(p *Program, s *Shape) (out Outcome, ok bool, err error) {
 	switch s.Verb {
 	case Select:
-		out, ok, err = r.read(p, s)
+		if p.join != nil {
+			out, ok, err = r.readJoin(p, s)
+		} else {
+			out, ok, err = r.read(p, s)
+		}
 	case Insert:
 		out, ok, err = r.insert(p, s)
 	case Update:
@@ -73,7 +80,8 @@ func (r *Run) Execute(p *Program, s *Shape) (out Outcome, ok bool, err error) {
 // rest lets go of rows and parameters, which may be large.
 func (r *Run) rest() {
 	r.fields.Forget()
-	r.answer = answer{}
+	r.inner.Forget()
+	r.answer, r.outer = answer{}, Shape{equal: r.outer.equal[:0]}
 	if r.used > mostValues {
 		r.values = nil
 	}

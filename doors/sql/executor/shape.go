@@ -3,6 +3,7 @@ package executor
 import (
 	"bytes"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +40,9 @@ type Shape struct {
 	offset   *operand
 	locks    bool // FOR UPDATE
 
+	group string   // the column of GROUP BY; "": there is none
+	with  *joining // nil: the statement is about one table
+
 	equal  []compared
 	ranged string // the column that is in a range; "": none is
 	low    *bound
@@ -56,6 +60,7 @@ func (s *Shape) Locks() bool { return s.locks }
 
 // selected is an expression of a SELECT.
 type selected struct {
+	table  string // that the client names
 	column string // "": COUNT(*), or all columns
 	name   string // that the client gives it, or as it is written
 	fold   fold
@@ -71,6 +76,7 @@ const (
 	foldCount // of all rows, or of the column's values that are not NULL
 	foldMin
 	foldMax
+	foldDistinct // COUNT(DISTINCT)
 )
 
 // ordered is a column of ORDER BY.
@@ -165,9 +171,20 @@ func ShapeOf(ast sqlparser.Statement) *Shape {
 func (s *Shape) ofSelect(a *sqlparser.Select) bool {
 	s.Verb = Select
 	o := &a.QueryOpts
-	if a.Into != nil || a.With != nil || a.Having != nil || len(a.GroupBy) > 0 || len(a.Window) > 0 || !s.lock(a.Lock) || hinted(a.Comments) ||
-		len(o.DistinctOn) > 0 || o.StraightJoinHint || o.SQLCalcFoundRows || len(a.From) != 1 || !s.table(a.From[0]) || a.Where == nil || !s.condition(a.Where.Expr) {
+	if a.Into != nil || a.With != nil || a.Having != nil || len(a.GroupBy) > 1 || len(a.Window) > 0 || !s.lock(a.Lock) || hinted(a.Comments) ||
+		len(o.DistinctOn) > 0 || o.StraightJoinHint || o.SQLCalcFoundRows || len(a.From) == 0 || !s.table(a.From[0]) || a.Where == nil {
 		return false
+	}
+	if len(a.From) > 1 {
+		return s.ofJoin(a)
+	}
+	if !s.condition(a.Where.Expr) {
+		return false
+	}
+	if len(a.GroupBy) == 1 {
+		if s.group, _ = s.name(a.GroupBy[0]); s.group == "" || o.Distinct || s.locks || len(a.OrderBy) > 0 || a.Limit != nil {
+			return false
+		}
 	}
 	s.distinct = o.Distinct
 	named := false // an expression has a name of its own
@@ -184,7 +201,7 @@ func (s *Shape) ofSelect(a *sqlparser.Select) bool {
 			if !ok {
 				return false
 			}
-			if x.fold != noFold {
+			if x.fold != noFold || s.group != "" && strings.EqualFold(x.column, s.group) {
 				folds++
 			}
 			named = named || !e.As.IsEmpty()
@@ -216,7 +233,7 @@ func (s *Shape) ofSelect(a *sqlparser.Select) bool {
 	if s.distinct && (len(s.selects) != 1 || s.selects[0].column == "" || folds > 0 || len(s.orders) != 1 || !strings.EqualFold(s.selects[0].column, s.orders[0].column)) {
 		return false
 	}
-	return folds == 0 || folds == len(s.selects)
+	return folds == len(s.selects) || folds == 0 && s.group == ""
 }
 
 // lock takes FOR UPDATE, and no other locking clause.
@@ -231,17 +248,21 @@ func (s *Shape) lock(l *sqlparser.Lock) bool {
 // expression is a column, or COUNT, SUM, MIN or MAX of one.
 func (s *Shape) expression(e sqlparser.Expr) (x selected, ok bool) {
 	if x.column, ok = s.name(e); ok {
+		x.table = e.(*sqlparser.ColName).Qualifier.Name.String()
 		return x, true
 	}
 	f, ok := e.(*sqlparser.FuncExpr)
-	if !ok || f.Over != nil || f.Distinct || !f.Qualifier.IsEmpty() || len(f.Exprs) != 1 {
+	if !ok || f.Over != nil || !f.Qualifier.IsEmpty() || len(f.Exprs) != 1 || f.Distinct && f.Name.Lowered() != "count" {
 		return x, false
 	}
 	switch f.Name.Lowered() {
 	case "count":
 		x.fold = foldCount
 		if star, ok := f.Exprs[0].(*sqlparser.StarExpr); ok {
-			return x, star.TableName.IsEmpty()
+			return x, star.TableName.IsEmpty() && !f.Distinct
+		}
+		if f.Distinct {
+			x.fold = foldDistinct
 		}
 	case "sum":
 		x.fold = foldSum
@@ -256,7 +277,13 @@ func (s *Shape) expression(e sqlparser.Expr) (x selected, ok bool) {
 	if !ok {
 		return x, false
 	}
-	x.column, ok = s.name(arg.Expr)
+	of := arg.Expr
+	if p, ok := of.(*sqlparser.ParenExpr); ok {
+		of = p.Expr
+	}
+	if x.column, ok = s.name(of); ok {
+		x.table = of.(*sqlparser.ColName).Qualifier.Name.String()
+	}
 	return x, ok
 }
 
@@ -336,15 +363,17 @@ func (s *Shape) ofDelete(a *sqlparser.Delete) bool {
 		!hinted(a.Comments) && s.table(a.TableExprs[0]) && a.Where != nil && s.condition(a.Where.Expr) && s.ranged == ""
 }
 
-// hinted reports whether a comment is a hint.
+// hinted reports whether a comment is a hint that may count. Those of TiDB are for no other server.
 func hinted(all sqlparser.Comments) bool {
 	for _, c := range all {
-		if bytes.Contains(c, []byte("+")) {
+		if bytes.Contains(c, []byte("+")) && !foreignHint.Match(c) {
 			return true
 		}
 	}
 	return false
 }
+
+var foreignHint = regexp.MustCompile(`^/\*\+ *TIDB_[A-Z]+\([a-z_, ]*\) *\*/$`)
 
 // table takes the only table of a statement, which has no other name and no hint.
 func (s *Shape) table(e sqlparser.TableExpr) bool {
@@ -367,7 +396,7 @@ func (s *Shape) name(e sqlparser.Expr) (string, bool) {
 	if !ok || c.StoredProcVal != nil || !c.Qualifier.DbQualifier.IsEmpty() || !c.Qualifier.SchemaQualifier.IsEmpty() {
 		return "", false
 	}
-	if q := c.Qualifier.Name.String(); q != "" && !strings.EqualFold(q, s.Table) {
+	if q := c.Qualifier.Name.String(); q != "" && !strings.EqualFold(q, s.Table) && (s.with == nil || !strings.EqualFold(q, s.with.table)) {
 		return "", false
 	}
 	name := c.Name.String()
@@ -574,6 +603,7 @@ func (s *Shape) text() string {
 	}
 	b.WriteByte('a' + byte(s.Verb))
 	for _, x := range s.selects {
+		word(x.table)
 		word(x.column)
 		word(x.name)
 		b.WriteByte('0' + byte(x.fold))
@@ -590,6 +620,10 @@ func (s *Shape) text() string {
 	}
 	b.WriteByte(';')
 	word(s.ranged)
+	word(s.group)
+	if s.with != nil {
+		s.with.words(word)
+	}
 	flag(s.distinct, s.limit != nil, s.locks)
 	if s.in != nil {
 		for _, c := range s.in.columns {

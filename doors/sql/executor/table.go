@@ -28,6 +28,7 @@ type Table struct {
 type programKey struct {
 	shape     string
 	described int
+	with      *Table
 }
 
 // Column is a column of a Table.
@@ -84,6 +85,8 @@ type Program struct {
 	given   []int  // by column of the table, the place in a row of Insert; -1: it has none
 	touched []int  // indexes that have a column of sets
 	needed  []bool // columns whose values a write needs, beside their stored bytes
+	group   int    // the column of GROUP BY, -1: none
+	join    *join  // nil: the statement is about one table
 }
 
 // Answer is what the planner says of a Select.
@@ -93,16 +96,20 @@ type Answer struct {
 }
 
 // Bind returns the program of a shape. planned describes the result of a Select, and is asked once for each number that stands for what the description depends
-// on beside the table. Nil: the statement is left to the engine. Error: that of planned.
-func (t *Table) Bind(s *Shape, described int, planned func() (Answer, error)) (*Program, error) {
-	key := programKey{s.key, described}
+// on beside the tables. with is the second table, nil where the shape has one. A nil program: the statement is left to the engine. Error: that of planned.
+func (t *Table) Bind(s *Shape, with *Table, described int, planned func() (Answer, error)) (*Program, error) {
+	key := programKey{s.key, described, with}
 	t.mu.Lock()
 	p, known := t.programs[key]
 	t.mu.Unlock()
 	if known {
 		return p, nil
 	}
-	p = t.bind(s)
+	if with == nil {
+		p = t.bind(s)
+	} else {
+		p = bindJoin(t, with, s)
+	}
 	if p != nil && s.Verb == Select {
 		a, err := planned()
 		if err != nil {
@@ -134,7 +141,7 @@ func (t *Table) column(name string) int {
 }
 
 func (t *Table) bind(s *Shape) *Program {
-	p := &Program{t: t, order: -1}
+	p := &Program{t: t, order: -1, group: -1}
 	if s.Verb != Select && !t.Writes {
 		return nil
 	}
@@ -170,8 +177,7 @@ func (p *Program) bindSelect(s *Shape) bool {
 			if c = t.column(x.column); c < 0 {
 				return false
 			}
-			kind := t.Columns[c].Kind
-			if (x.fold == foldSum || x.fold == foldMin || x.fold == foldMax) && kind != row.Int && kind != row.Uint {
+			if !t.folds(c, x.fold) {
 				return false
 			}
 		}
@@ -179,9 +185,16 @@ func (p *Program) bindSelect(s *Shape) bool {
 		folds = folds || x.fold != noFold
 	}
 	for i, c := range p.selects {
-		if c >= 0 && t.Columns[c].Kind == row.Stored && p.folds[i] == noFold {
+		if c >= 0 && p.folds[i] == noFold && !t.folds(c, noFold) {
 			return false
 		}
+	}
+	if s.group != "" {
+		if p.group = t.column(s.group); p.group < 0 {
+			return false
+		}
+		kind := t.Columns[p.group].Kind
+		return kind == row.Int || kind == row.Uint
 	}
 	if folds {
 		p.at.open = false // of whatever order
@@ -189,6 +202,20 @@ func (p *Program) bindSelect(s *Shape) bool {
 	}
 	p.folds = nil
 	return p.bindOrder(s)
+}
+
+// folds reports whether the executor has a fold of a column's values, or sends them.
+func (t *Table) folds(c int, f fold) bool {
+	kind := t.Columns[c].Kind
+	switch f {
+	case noFold:
+		return kind != row.Stored
+	case foldSum:
+		return kind == row.Int || kind == row.Uint || kind == row.Decimal
+	case foldMin, foldMax, foldDistinct:
+		return kind == row.Int || kind == row.Uint
+	}
+	return true
 }
 
 func (p *Program) bindInsert(s *Shape) bool {

@@ -3,6 +3,7 @@ package row
 import (
 	"encoding/binary"
 	"math"
+	"math/big"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/types"
@@ -254,6 +255,53 @@ func (f *Fields) Raw(column int) Value {
 
 // Micros is the value of a Moment column, in microseconds since 1970.
 func (f *Fields) Micros(column int) int64 { return f.Int(column) }
+
+// Scaled is the value of a Decimal column as an integer in units of its last digit. ok false: it has more than 63 bits.
+func (f *Fields) Scaled(column int) (n int64, ok bool) {
+	stored := f.at[column].value
+	size, flip := int(stored[0])-0x80, byte(0)
+	if size < 0 {
+		size, flip = -size, 0xff
+	}
+	if size > 8 {
+		return 0, false
+	}
+	var u uint64
+	for _, c := range stored[1 : 1+size] {
+		u = u<<8 | uint64(c^flip)
+	}
+	if n = int64(u); flip != 0 {
+		n = -n
+	}
+	return n, u < 1<<63
+}
+
+// LargeScaled is Scaled of any value.
+func (f *Fields) LargeScaled(column int) *big.Int {
+	stored := f.at[column].value
+	flip := byte(0)
+	if stored[0] < 0x80 {
+		flip = 0xff
+	}
+	digits := make([]byte, len(stored)-1)
+	for i, c := range stored[1:] {
+		digits[i] = c ^ flip
+	}
+	n := new(big.Int).SetBytes(digits)
+	if flip != 0 {
+		n.Neg(n)
+	}
+	return n
+}
+
+// AppendScaled appends an integer in units of the last digit of a Decimal column as a decimal.
+func (l *Layout) AppendScaled(dst []byte, column int, n *big.Int) []byte {
+	if n.Sign() < 0 {
+		dst = append(dst, '-')
+		n = new(big.Int).Neg(n)
+	}
+	return pointed(dst, n.Append(nil, 10), int(scale(l.fields[column].typ)))
+}
 
 // AppendDecimal appends the value of a Decimal column as its digits, with as many behind the point as the column has.
 func (f *Fields) AppendDecimal(dst []byte, column int) []byte {
