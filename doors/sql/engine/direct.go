@@ -271,30 +271,70 @@ func (t *table) assigns(c *executor.Column, i int, typ sql.Type) {
 		}
 		return textOf(sql.NewEmptyContext(), typ, d)
 	}
-	if c.Kind != row.Decimal {
-		return
+	if d, ok := typ.(sql.DecimalType); ok && c.Kind == row.Decimal {
+		addsDecimals(c, rows, i, int(d.Precision()), int(d.Scale()))
 	}
-	c.Sum = func(own row.Value, v any, taken bool) (row.Value, bool) {
-		d, err := rows.DecimalValue(i, own.Bytes)
-		if err != nil {
-			return own, false
+}
+
+// addsDecimals gives the executor the sums of a column of decimals, and quick ways for those of few digits.
+func addsDecimals(c *executor.Column, rows *row.Layout, i, precision, scale int) {
+	store := func(n int64, ok bool) (row.Value, bool) {
+		if !ok {
+			return row.Value{}, false
 		}
-		var by *apd.Decimal
+		stored, ok := row.StoredScaled(n, precision)
+		return row.Value{Kind: row.Decimal, Bytes: stored}, ok
+	}
+	assign := c.Assign
+	c.Assign = func(v any) (stored row.Value, ok bool) {
 		switch n := v.(type) {
 		case float64:
-			f, err := d.Float64() // the sum of a DECIMAL and a DOUBLE is a DOUBLE
+			stored, ok = store(row.ScaledOf(n, scale))
+		case int64:
+			stored, ok = store(row.UnitsOf(n, scale))
+		}
+		if ok {
+			return stored, true
+		}
+		return assign(v)
+	}
+	c.Sum = func(own row.Value, v any, taken bool) (row.Value, bool) {
+		units, few := row.ScaledIn(own.Bytes)
+		var by *apd.Decimal
+		switch n := v.(type) {
+		case float64: // the sum of a DECIMAL and a DOUBLE is a DOUBLE
+			f, ok := row.FloatOf(units, scale)
+			if !few || !ok {
+				d, err := rows.DecimalValue(i, own.Bytes)
+				if err == nil {
+					f, err = d.Float64()
+				}
+				if err != nil {
+					return own, false
+				}
+			}
 			if taken {
 				n = -n
 			}
-			if f += n; err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+			if f += n; math.IsNaN(f) || math.IsInf(f, 0) {
 				return own, false
 			}
 			return c.Assign(f)
 		case int64:
+			if by, ok := row.UnitsOf(n, scale); few && ok {
+				if taken {
+					by = -by
+				}
+				return store(units+by, true)
+			}
 			by = apd.New(n, 0)
 		case uint64:
 			by = apd.NewWithBigInt(new(apd.BigInt).SetUint64(n), 0)
 		default:
+			return own, false
+		}
+		d, err := rows.DecimalValue(i, own.Bytes)
+		if err != nil {
 			return own, false
 		}
 		var sum apd.Decimal

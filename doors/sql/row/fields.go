@@ -256,25 +256,8 @@ func (f *Fields) Raw(column int) Value {
 // Micros is the value of a Moment column, in microseconds since 1970.
 func (f *Fields) Micros(column int) int64 { return f.Int(column) }
 
-// Scaled is the value of a Decimal column as an integer in units of its last digit. ok false: it has more than 63 bits.
-func (f *Fields) Scaled(column int) (n int64, ok bool) {
-	stored := f.at[column].value
-	size, flip := int(stored[0])-0x80, byte(0)
-	if size < 0 {
-		size, flip = -size, 0xff
-	}
-	if size > 8 {
-		return 0, false
-	}
-	var u uint64
-	for _, c := range stored[1 : 1+size] {
-		u = u<<8 | uint64(c^flip)
-	}
-	if n = int64(u); flip != 0 {
-		n = -n
-	}
-	return n, u < 1<<63
-}
+// Scaled is the value of a Decimal column as an integer in units of its last digit. ok false: it has more than 18 digits.
+func (f *Fields) Scaled(column int) (n int64, ok bool) { return ScaledIn(f.at[column].value) }
 
 // LargeScaled is Scaled of any value.
 func (f *Fields) LargeScaled(column int) *big.Int {
