@@ -389,6 +389,14 @@ func (g *generator) keyed(st *generated, who int, value func(any) any) {
 			}
 		}
 	}
+	defer func() {
+		if strings.HasPrefix(st.text, "SELECT") && !strings.HasSuffix(st.text, "FOR UPDATE") || strings.HasPrefix(st.text, "INSERT") {
+			return
+		}
+		for i := range st.args {
+			st.args[i] = within(st.args[i])
+		}
+	}()
 	switch g.rnd.IntN(24) {
 	case 20, 21:
 		by := g.one("k", "a", "b", "n")
