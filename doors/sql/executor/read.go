@@ -6,8 +6,6 @@ import (
 	"math/big"
 	"time"
 
-	"github.com/dolthub/go-mysql-server/sql/types"
-
 	"github.com/holdfastdb/holdfast/core/store"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 	"github.com/holdfastdb/holdfast/doors/sql/row"
@@ -418,13 +416,10 @@ func (s *sums) send(r *Run, p *Program) {
 // momentOf is a Moment as packets have it.
 func momentOf(micros int64) wire.Moment {
 	t := time.UnixMicro(micros).UTC()
-	if micros == zeroMicros {
+	if micros == row.ZeroMicros {
 		return wire.Moment{}
 	}
 	year, month, day := t.Date()
 	hour, minute, second := t.Clock()
 	return wire.Moment{Year: uint16(year), Month: byte(month), Day: uint32(day), Hour: byte(hour), Minute: byte(minute), Second: byte(second), Micro: uint32(t.Nanosecond() / 1000)}
 }
-
-// zeroMicros is the date 0000-00-00, which is stored as the last day before the year 1.
-var zeroMicros = types.ZeroTime.UnixMicro()

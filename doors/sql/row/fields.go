@@ -34,6 +34,9 @@ type Value struct {
 	Bytes []byte // of a Text, a Decimal, and of what is Stored
 }
 
+// ZeroMicros is the Moment that stands for the date 0000-00-00.
+var ZeroMicros = types.ZeroTime.UnixMicro()
+
 // ValueKind returns the kind of a column's values, where they are not NULL.
 func (l *Layout) ValueKind(column int) ValueKind { return l.fields[column].kind }
 
