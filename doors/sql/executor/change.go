@@ -200,7 +200,10 @@ func (r *Run) updateAll(p *Program, s *Shape, spans []span, to setting, was, is 
 	t := p.t
 	var all []changedRow
 	ok = true
-	for _, at := range spans {
+	for i, at := range spans {
+		if err := r.ended(i); err != nil {
+			return 0, 0, true, err
+		}
 		err := r.lockSpan(p, at, -1, func(key, _ []byte, stored int) error {
 			some, can := r.apply(p, s, to, was, is)
 			if !can {
@@ -236,8 +239,8 @@ func (r *Run) updateAll(p *Program, s *Shape, spans []span, to setting, was, is 
 		if err := r.rewrite(t, x.key, x.body, x.stored, x.moved, is); err != nil {
 			return 0, 0, true, err
 		}
-		if i%checkEvery == checkEvery-1 && r.Ctx.Err() != nil {
-			return 0, 0, true, r.Ctx.Err()
+		if err := r.ended(i); err != nil {
+			return 0, 0, true, err
 		}
 	}
 	return matched, len(all), true, nil
@@ -314,7 +317,10 @@ func (r *Run) remove(p *Program, s *Shape) (out Outcome, ok bool, err error) {
 		return out, false, nil
 	}
 	was := r.valuesOf(len(t.Columns))
-	for _, at := range spans {
+	for i, at := range spans {
+		if err := r.ended(i); err != nil {
+			return out, true, err
+		}
 		err := r.lockSpan(p, at, -1, func(key, _ []byte, stored int) error {
 			for i := range was {
 				if p.needed[i] {

@@ -47,8 +47,8 @@ func (r *Run) insert(p *Program, s *Shape) (out Outcome, ok bool, err error) {
 		if err := r.insertRow(p, one); err != nil {
 			return out, true, err
 		}
-		if n%checkEvery == checkEvery-1 && r.Ctx.Err() != nil {
-			return out, true, r.Ctx.Err()
+		if err := r.ended(n); err != nil {
+			return out, true, err
 		}
 	}
 	if out.Affected = uint64(len(s.rows)); out.Generated == 0 {

@@ -36,9 +36,12 @@ func (r *Run) read(p *Program, s *Shape) (out Outcome, ok bool, err error) {
 	if p.order >= 0 {
 		r.sorting = newSorting()
 	}
-	for _, at := range spans {
+	for i, at := range spans {
 		if most == 0 || a.full() {
 			break
+		}
+		if err := r.ended(i); err != nil {
+			return a.out, true, err
 		}
 		switch {
 		case s.locks:
@@ -75,7 +78,8 @@ type answer struct {
 	s          *Shape // of a join
 	skip, most int64  // most below 0: there is no LIMIT
 	sums       sums
-	groups     []group // in the order in which the first row of each was found
+	groups     []group          // in the order in which the first row of each was found
+	places     map[groupKey]int // of groups, once they are many
 	begun      bool
 	out        Outcome
 }
@@ -115,23 +119,48 @@ func (a *answer) take(r *Run, value []byte) error {
 
 // group are the sums of the rows that have one value.
 type group struct {
-	value row.Value
-	sums  sums
+	key  groupKey
+	sums sums
 }
+
+// groupKey is a value of GROUP BY.
+type groupKey struct {
+	null bool
+	n    uint64
+}
+
+// manyGroups is from how many groups on they are found by a map.
+const manyGroups = 16
 
 // grouped adds a row to its group.
 func (a *answer) grouped(r *Run) error {
-	v := r.fields.Value(a.p.group)
-	// The rows of a group mostly lie behind each other.
-	for i := len(a.groups) - 1; i >= 0; i-- {
-		if g := &a.groups[i]; g.value.Kind == v.Kind && g.value.Int == v.Int && g.value.Uint == v.Uint {
-			return g.sums.add(r, a.p)
+	k := groupKey{null: r.fields.Null(a.p.group)}
+	if !k.null {
+		k.n = r.fields.Uint(a.p.group) // an Int as it is stored: it is told apart, and that is all
+	}
+	if a.places != nil {
+		if at, known := a.places[k]; known {
+			return a.groups[at].sums.add(r, a.p)
+		}
+	} else {
+		for i := len(a.groups) - 1; i >= 0; i-- { // the rows of a group mostly lie behind each other
+			if a.groups[i].key == k {
+				return a.groups[i].sums.add(r, a.p)
+			}
 		}
 	}
 	if err := r.Keep(groupBytes * (1 + len(a.p.selects))); err != nil {
 		return err
 	}
-	a.groups = append(a.groups, group{value: v})
+	a.groups = append(a.groups, group{key: k})
+	if len(a.groups) == manyGroups {
+		a.places = map[groupKey]int{}
+		for i := range a.groups {
+			a.places[a.groups[i].key] = i
+		}
+	} else if a.places != nil {
+		a.places[k] = len(a.groups) - 1
+	}
 	g := &a.groups[len(a.groups)-1]
 	g.sums.begin(a.p)
 	return g.sums.add(r, a.p)
@@ -186,6 +215,14 @@ func (r *Run) point(a *answer, key []byte) error {
 
 // checkEvery is how many rows are read between two looks whether the statement is to end.
 const checkEvery = 64
+
+// ended looks at each 64th of what a statement goes through whether it is to end.
+func (r *Run) ended(i int) error {
+	if i%checkEvery != checkEvery-1 {
+		return nil
+	}
+	return r.Ctx.Err()
+}
 
 // scan takes the rows of a span.
 func (r *Run) scan(a *answer, at span) error {
