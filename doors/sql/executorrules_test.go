@@ -41,6 +41,10 @@ func TestExecutorObeysAsThePlannerDoes(t *testing.T) {
 	for i := 100; i < 400; i++ {
 		rows = append(rows, fmt.Sprintf("(%d, %d, '%s')", i, i%7, long))
 	}
+	var many, keys []string
+	for i := range 200 {
+		many, keys = append(many, fmt.Sprintf("(1, %d, %d)", i, i*7%90)), append(keys, fmt.Sprint(i*3%211))
+	}
 	script := `
 a: CREATE TABLE t (id INT PRIMARY KEY, k INT, c VARCHAR(1000), UNIQUE KEY (k))
 a: CREATE TABLE u (id INT PRIMARY KEY, k INT, c VARCHAR(1000))
@@ -143,6 +147,16 @@ a: SELECT * FROM g WHERE id = 1
 a: SELECT SUM(d), SUM(v) FROM g WHERE id BETWEEN 1 AND 2
 a: DELETE FROM g WHERE id = 2
 a: SELECT v, d FROM g WHERE id > 0 ORDER BY v
+# many groups, and many keys
+a: CREATE TABLE many (a INT, b INT, n INT, PRIMARY KEY (a, b))
+a: INSERT INTO many VALUES ` + strings.Join(many, ", ") + `
+a: SELECT n, COUNT(*), SUM(b) FROM many WHERE a = 1 GROUP BY n
+a: SELECT b FROM many WHERE a = 1 AND b IN (` + strings.Join(keys, ", ") + `)
+a: UPDATE many SET n = n + 1 WHERE a = 1 AND b IN (` + strings.Join(keys, ", ") + `)
+a: UPDATE many SET n = n + 2147483630 WHERE a = 1
+a: UPDATE many SET n = 7 WHERE a = 1
+a: DELETE FROM many WHERE a = 1 AND b IN (` + strings.Join(keys, ", ") + `)
+a: SELECT COUNT(*), MIN(b), MAX(b), COUNT(DISTINCT n) FROM many WHERE a = 1
 # limits
 a: SET max_execution_time = 100000
 a: SELECT k FROM t WHERE id = 1
