@@ -38,7 +38,7 @@ type Tx struct {
 	small  bool    // nothing can be staged: the cluster's level does not have that
 
 	key     []byte // of full
-	weighed int64  // what the locks know of weight
+	weighed int64  // one more than the locks know of weight; 0: nothing, for the session's last transaction may have set it
 
 	wrote  *entry.Result    // of its last command that took effect; nil: there was none
 	locked bool             // it holds a lock that is not Metadata: before it commits the term is confirmed
@@ -126,9 +126,9 @@ func (x *Tx) Waited() int { return x.waited }
 
 // weigh tells the locks how many bytes the transaction has written.
 func (x *Tx) weigh() {
-	if n := x.weight(); n != x.weighed {
+	if n := x.weight(); n < 0 || n+1 != x.weighed {
 		x.owner.SetWeight(n)
-		x.weighed = n
+		x.weighed = n + 1
 	}
 }
 
