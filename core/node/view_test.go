@@ -212,3 +212,27 @@ func TestViewsOfOneIndexShareOneState(t *testing.T) {
 	put("3")
 	wait.Until(t, "the old state is let go", func() bool { return states() == 0 })
 }
+
+// TestGetHasWhatWasApplied: a row that a result stands for is there without a View, and a node that has stopped says so.
+func TestGetHasWhatWasApplied(t *testing.T) {
+	n := startAlone(t, t.TempDir(), withLater)
+	if _, err := n.Propose(within(t), LaneSystem, raise(laterLevel, n.id)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		want := string(rune('a' + i))
+		if _, err := n.Propose(within(t), LaneKV, entry.Part{Machine: laterID, Body: []byte(want)}); err != nil {
+			t.Fatal(err)
+		}
+		if got, ok, err := n.Get(nil, []byte("zv")); err != nil || !ok || string(got) != want {
+			t.Fatalf("behind its result %q is %q (%v, %v)", want, got, ok, err)
+		}
+	}
+	if _, ok, err := n.Get(nil, []byte("zx")); err != nil || ok {
+		t.Errorf("a row that is not there: %v, %v", ok, err)
+	}
+	n.Stop()
+	if _, _, err := n.Get(nil, []byte("zv")); !errors.Is(err, ErrStopped) {
+		t.Errorf("a node that has stopped: %v", err)
+	}
+}

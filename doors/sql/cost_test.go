@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -108,6 +109,12 @@ func benchExecute(id uint32, args []any) []byte {
 			case int32:
 				b = append(b, byte(wire.Long), 0)
 				values = binary.LittleEndian.AppendUint32(values, uint32(v))
+			case int64:
+				b = append(b, byte(wire.LongLong), 0)
+				values = binary.LittleEndian.AppendUint64(values, uint64(v))
+			case float64:
+				b = append(b, byte(wire.Double), 0)
+				values = binary.LittleEndian.AppendUint64(values, math.Float64bits(v))
 			case string:
 				b = append(b, byte(wire.String), 0)
 				values = append(append(values, byte(len(v))), v...)

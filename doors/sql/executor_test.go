@@ -2,9 +2,11 @@ package sql
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -70,6 +72,11 @@ func playAlike(t *testing.T, seed uint64, n int) {
 		was := r.d.engine.Directed()
 		if g.rnd.IntN(2) == 0 {
 			same = p.text(st.literal())
+			for _, a := range st.args {
+				if _, double := a.(float64); double { // as a literal it is a DECIMAL
+					st.counts = false
+				}
+			}
 		} else {
 			same = p.execute(st.text, st.args)
 		}
@@ -91,8 +98,9 @@ func playAlike(t *testing.T, seed uint64, n int) {
 	for _, p := range pairs {
 		p.text("COMMIT")
 	}
-	for _, table := range []string{"sb", "wide", "texts"} {
-		pairs[0].text("SELECT * FROM " + table + " ORDER BY id")
+	for _, table := range []string{"sb", "wide", "texts", "duo", "named", "loose"} {
+		by := map[string]string{"duo": "a, b", "named": "name, n", "loose": "k, n, d"}[table]
+		pairs[0].text("SELECT * FROM " + table + " ORDER BY " + cmp.Or(by, "id"))
 		pairs[0].text("CHECK TABLE " + table)
 	}
 	t.Logf("seed %d: %d statements, %d run by the executor; %d that it must run, of which it left %d", seed, n, r.d.engine.Directed()-before, eligible, left)
@@ -115,6 +123,13 @@ var alikeTables = []string{
 		n VARCHAR(8) COLLATE utf8mb4_0900_ai_ci, l VARCHAR(8) CHARACTER SET latin1, at DATETIME(3), y YEAR)`,
 	"CREATE TABLE checked (id INT PRIMARY KEY, k INT, c VARCHAR(10), CHECK (k < 50))",
 	"CREATE TABLE child (id INT PRIMARY KEY, k INT, c VARCHAR(10), FOREIGN KEY (k) REFERENCES checked (id))",
+	`CREATE TABLE duo (b INT NOT NULL, a SMALLINT NOT NULL, k INT, c VARCHAR(10), n INT UNSIGNED, d DECIMAL(8,2), e DECIMAL(20,0), at DATETIME, day DATE, ts TIMESTAMP(3) NULL,
+		PRIMARY KEY (a, b), KEY a_k (a, k, b), KEY c_key (c), KEY d_key (d, at))`,
+	"CREATE TABLE named (name VARCHAR(10) NOT NULL, n TINYINT NOT NULL, k INT, c CHAR(6), d DECIMAL(5,4), PRIMARY KEY (name, n), UNIQUE KEY k_c (k, c))",
+	"CREATE TABLE loose (k INT, n BIGINT, d DECIMAL(6,2), at DATETIME, c VARCHAR(10), KEY k_key (k), KEY n_k (n, k))",
+	"INSERT INTO duo (a, b, k, c, n, d, e, at, day) VALUES (0, 1, 1, 'a', 1, 1.5, 99999999999999999999, '2020-01-01 10:00:00', '2020-01-02'), (1, 1, 1, 'A', 2, -0.01, -1, NULL, NULL), (2, 5, NULL, NULL, 4000000000, 999999.99, NULL, '1000-01-01', '9999-12-31')",
+	"INSERT INTO named VALUES ('a', 1, 1, 'x', 0.5), ('A ', 2, 1, 'y', -9.9999), ('é', 3, NULL, NULL, NULL), ('b', 4, 2, '', 0)",
+	"INSERT INTO loose VALUES (1, 1, 1, '2020-01-01 00:00:01', 'a'), (1, 2, 2, NULL, 'B'), (NULL, NULL, NULL, NULL, NULL)",
 	"INSERT INTO sb (id, k, c, pad) VALUES (1, 1, 'a', 'p'), (2, 2, 'B', 'q'), (3, 1, 'b', 'r'), (4, 9, 'b ', ''), (6, -5, 'Z', 'x')",
 	"INSERT INTO wide VALUES (0, 1, 1, 'a', 1.5, 0.25, 1e10, 1), (2, -128, 65535, 'Ab', NULL, NULL, NULL, NULL), (18446744073709551615, 127, NULL, NULL, -1, -1e300, 3.4e38, 15)",
 	"INSERT INTO texts (k, u, c, w, n, l, at, y) VALUES (9223372036854775807, 18446744073709551615, 'a', 'é', 'ä', 'ö', '2020-01-01 00:00:00.123', 2020), (9223372036854775807, 18446744073709551615, 'A', 'E', 'b', 'x', NULL, NULL)",
@@ -156,6 +171,7 @@ func (g *generator) one(all ...string) string { return all[g.rnd.IntN(len(all))]
 
 func (g *generator) definition() string {
 	return g.one("ALTER TABLE sb ADD COLUMN more INT", "ALTER TABLE sb DROP COLUMN more", "CREATE INDEX pad_key ON sb (pad)", "DROP INDEX pad_key ON sb",
+		"CREATE INDEX b_key ON duo (b, a)", "DROP INDEX b_key ON duo", "ALTER TABLE duo ADD COLUMN more DECIMAL(4,1) DEFAULT 1.5", "ALTER TABLE duo DROP COLUMN more",
 		"ALTER TABLE wide ADD COLUMN more INT NOT NULL DEFAULT 7", "ALTER TABLE wide DROP COLUMN more", "ALTER TABLE texts MODIFY COLUMN c VARCHAR(9) COLLATE utf8mb4_bin",
 		"ALTER TABLE texts MODIFY COLUMN c VARCHAR(8) COLLATE utf8mb4_bin")
 }
@@ -237,6 +253,10 @@ func (g *generator) statement(who int) (st generated) {
 			st.counts = false
 		}
 	}()
+	if g.rnd.IntN(3) == 0 {
+		g.keyed(&st, who, value)
+		return st
+	}
 	switch g.rnd.IntN(24) {
 	case 0:
 		return generated{text: g.one("BEGIN", "BEGIN", "COMMIT", "COMMIT", "ROLLBACK", "START TRANSACTION READ ONLY", "SAVEPOINT s", "ROLLBACK TO SAVEPOINT s",
@@ -311,6 +331,225 @@ func (g *generator) statement(who int) (st generated) {
 		g.insert(&st, table, who, value)
 	}
 	return st
+}
+
+// keyed makes a statement about a table whose primary key has several columns, or that has none.
+func (g *generator) keyed(st *generated, who int, value func(any) any) {
+	a := func(own bool) any { // a client writes and locks rows of its own a
+		n := g.rnd.Int64N(3) * 2
+		if own {
+			return n + int64(who)
+		}
+		return n + g.rnd.Int64N(2)
+	}
+	small := func() any { return g.rnd.Int64N(8) }
+	exact := func() any { // for a DECIMAL
+		switch g.rnd.IntN(4) {
+		case 0:
+			return g.rnd.Int64N(2000) - 1000
+		case 1:
+			return fmt.Sprintf("%d.%d", g.rnd.Int64N(200)-100, g.rnd.IntN(1000))
+		case 2:
+			return float64(g.rnd.Int64N(1<<40)-1<<39) / 1e9
+		}
+		return float64(g.rnd.Int64N(100000)-50000) / 1000
+	}
+	moment := func() any {
+		return g.one("2024-02-29 12:34:56", "1999-12-31 23:59:59", "2024-1-2", "20240102030405", "2024-01-02 03:04:05.6", "2024-01-02T03:04")
+	}
+	name := func() any {
+		return []string{"p", "q"}[who] + g.one("", "a", "A", "é", "b ", " ", "  x", "-")
+	}
+	add := func(text string, args ...any) {
+		st.text += text
+		for _, v := range args {
+			st.args = append(st.args, value(v))
+		}
+	}
+	tuples := func(n int, own bool) {
+		for i := range n {
+			if i > 0 {
+				st.text += ", "
+			}
+			add("(?, ?)", a(own), small())
+		}
+	}
+	columns := func() string {
+		return g.one("k", "c, d", "a, b, k", "d, e, at, day", "b AS x", "n, duo.c", "at, ts", "*")
+	}
+	order := func(all ...string) {
+		if g.rnd.IntN(2) == 0 {
+			st.text += " ORDER BY " + g.one(all...)
+			st.counts = st.counts && !strings.Contains(st.text, " AS ")
+		}
+		if g.rnd.IntN(3) == 0 {
+			st.text += g.one(" LIMIT 1", " LIMIT 2", " LIMIT 1, 2")
+			if !strings.Contains(st.text, "ORDER") {
+				st.counts = false // the planner may choose another index
+			}
+		}
+	}
+	defer func() {
+		if strings.HasPrefix(st.text, "SELECT") && !strings.HasSuffix(st.text, "FOR UPDATE") || strings.HasPrefix(st.text, "INSERT") {
+			return
+		}
+		for i := range st.args {
+			st.args[i] = within(st.args[i])
+		}
+	}()
+	switch g.rnd.IntN(24) {
+	case 20, 21:
+		by := g.one("k", "a", "b", "n")
+		add("SELECT " + by + ", " + g.one("SUM(d)", "COUNT(*), SUM(e)", "SUM(d), MAX(k), SUM(n)", "COUNT(DISTINCT k), SUM(d)") + " FROM duo WHERE ")
+		if g.rnd.IntN(2) == 0 {
+			add("a = ? AND k = ?", a(false), small())
+		} else {
+			add("(a, b) IN (")
+			tuples(1+g.rnd.IntN(5), false)
+			st.text += ")"
+		}
+		st.text += " GROUP BY " + by
+	case 22:
+		add("SELECT "+g.one("COUNT(DISTINCT sb.k)", "COUNT(DISTINCT (sb.id)) AS x", "COUNT(*), SUM(d), SUM(sb.k)", "MIN(n), MAX(sb.k)", "COUNT(DISTINCT a)")+
+			" FROM "+g.one("duo, sb", "sb, duo")+" WHERE a = ? AND b > ? - 2 AND b <= ? AND id = duo.k", a(false), small(), small())
+		st.text += g.one("", " AND sb.k < ?", " AND n >= ?")
+		if strings.Count(st.text, "?") > 3 {
+			add("", small())
+		}
+	case 23:
+		add("SELECT " + g.one("sb.c, d", "duo.k, id, at", "a, b, pad AS x, e") + " FROM " + g.one("sb, duo", "duo, sb") + " WHERE id = ? AND a = " + g.one("id", "?") + " AND " +
+			g.one("b = ?", "id = b"))
+		for strings.Count(st.text, "?") > len(st.args) {
+			add("", small())
+		}
+	case 0, 1:
+		add("SELECT " + columns() + " FROM duo WHERE ")
+		if g.rnd.IntN(2) == 0 {
+			add("a = ? AND b = ?", a(false), small())
+		} else {
+			add("b = ? AND (a = ?)", small(), a(false))
+		}
+	case 2:
+		add("SELECT "+columns()+" FROM duo WHERE a = ? AND b = ? FOR UPDATE", a(true), small())
+	case 3:
+		add("SELECT " + columns() + " FROM duo WHERE (a, b) IN (")
+		own := g.rnd.IntN(2) == 0
+		tuples(1+g.rnd.IntN(4), own)
+		st.text += ")"
+		if own {
+			st.text += " FOR UPDATE"
+		}
+	case 4:
+		add("SELECT "+columns()+" FROM duo WHERE a = ? AND b IN (?, ?, ?)", a(false), small(), small(), small())
+		if g.rnd.IntN(3) == 0 {
+			st.text += " ORDER BY b" + g.one("", " DESC")
+			st.counts = st.counts && !strings.Contains(st.text, " AS ")
+		}
+	case 5:
+		add("SELECT "+columns()+" FROM duo WHERE a = ?", a(false))
+		st.counts = false // a_k serves as well
+		order("b", "b DESC", "a, b", "k, b", "k DESC, b DESC")
+	case 6:
+		add("SELECT "+columns()+" FROM duo WHERE a = ? AND ", a(false))
+		add(g.one("b > ? AND b <= ?", "b >= ? AND b < ?", "b BETWEEN ? AND ?"), small(), g.rnd.Int64N(12))
+		order("b", "b DESC")
+	case 7:
+		add("SELECT "+columns()+" FROM duo WHERE a = ? AND "+g.one("b < ?", "b >= ?", "b > ? - 2", "b <= ? + 1"), a(false), small())
+		order("b", "b DESC")
+	case 8:
+		add("SELECT "+columns()+" FROM duo WHERE a = ? ORDER BY b"+g.one("", " ASC", " DESC")+" LIMIT "+g.one("1", "2")+" FOR UPDATE", a(true))
+		st.counts = st.counts && !strings.Contains(st.text, " AS ")
+	case 9:
+		add("SELECT "+columns()+" FROM duo WHERE a = ? AND k = ?", a(false), small())
+		order("b", "b DESC")
+		st.counts = st.counts && (strings.Contains(st.text, "ORDER") || !strings.Contains(st.text, "LIMIT"))
+	case 10:
+		add("SELECT "+g.one("COUNT(*)", "COUNT(k)", "MIN(k), MAX(k)", "MAX(n), MIN(b), COUNT(d)", "SUM(k), COUNT(c)")+" FROM duo WHERE a = ? AND ", a(false))
+		if g.rnd.IntN(2) == 0 {
+			add("k = ?", small())
+		} else {
+			add("b IN (?, ?)", small(), small())
+		}
+	case 11:
+		add("UPDATE duo SET ")
+		add(g.one("d = d + ?", "d = d - ?", "d = ?", "e = e + ?, d = ?"), exact())
+		if strings.Contains(st.text, ",") {
+			st.args = append(st.args, value(exact()))
+		}
+		add(g.one("", ", k = k + 1", ", n = n + 1"))
+		add(" WHERE a = ? AND b = ?", within(a(true)), small())
+		st.counts = false // out of range, perhaps
+	case 12:
+		add("UPDATE duo SET k = ? "+g.one("+ 1", "- 3", "")+", c = ? WHERE b = ? AND a = ?", small(), g.word(who), small(), within(a(true)))
+	case 13:
+		add("UPDATE duo SET ")
+		add(g.one("at = ?", "day = ?", "ts = ?"), moment())
+		add(" WHERE (a, b) IN (")
+		tuples(2, true)
+		st.text += ")"
+		st.counts = false
+	case 14:
+		add("UPDATE duo SET "+g.one("k = k + ?", "k = ?", "n = n - ?", "d = d + ?")+" WHERE ", small())
+		if g.rnd.IntN(2) == 0 {
+			add("a = ? AND b IN (?, ?, ?)", within(a(true)), small(), small(), small())
+		} else {
+			add("a IN (?, ?)", within(a(true)), within(a(true)))
+		}
+		st.counts = false
+	case 15:
+		if g.rnd.IntN(4) > 0 {
+			add("DELETE FROM duo WHERE (a, b) IN (")
+			tuples(1+g.rnd.IntN(3), true)
+			st.text += ")"
+		} else {
+			add("DELETE FROM duo WHERE a = ?", a(true))
+		}
+	case 16:
+		add("INSERT INTO duo (a, b, k, c, n, d, e, at, day) VALUES ")
+		for i := range 1 + g.rnd.IntN(3) {
+			if i > 0 {
+				st.text += ", "
+			}
+			add("(?, ?, ?, ?, ?, ?, ?, ?, ?)", a(true), small(), []any{small(), nil}[g.rnd.IntN(2)], g.word(who), small(), exact(), small(), moment(), moment())
+		}
+		st.counts = false
+	case 17:
+		switch g.rnd.IntN(5) {
+		case 0:
+			add("SELECT k, c, d FROM named WHERE name = ? AND n = ?", name(), small())
+		case 1:
+			add("SELECT "+g.one("*", "n, name", "COUNT(*)")+" FROM named WHERE name = ?", name())
+			if !strings.Contains(st.text, "COUNT") && g.rnd.IntN(2) == 0 {
+				st.text += g.one(" ORDER BY n DESC", " ORDER BY n LIMIT 1", " ORDER BY n LIMIT 1 FOR UPDATE", " ORDER BY c")
+			}
+		case 2:
+			add("SELECT name, d FROM named WHERE k = ?", small())
+			st.counts = false
+		case 3:
+			add("UPDATE named SET k = ?, d = ? WHERE n = ? AND name = ?", []any{g.rnd.Int64N(20)*2 + int64(who), nil}[g.rnd.IntN(2)], exact(), small(), name())
+			st.counts = false
+		case 4:
+			add("DELETE FROM named WHERE name = ? AND n = ?", name(), small())
+		}
+	case 18:
+		add("INSERT INTO named (name, n, k, c) VALUES (?, ?, ?, ?)", name(), small(), []any{g.rnd.Int64N(20)*2 + int64(who), nil}[g.rnd.IntN(2)], g.one("x", "X", "y ", ""))
+		st.counts = false
+	default:
+		switch g.rnd.IntN(3) {
+		case 0:
+			add("INSERT INTO loose (k, n, d, at) VALUES (?, ?, ?, ?)", small(), small(), exact(), moment())
+			if g.rnd.IntN(3) == 0 {
+				add(", (?, ?, ?, ?)", nil, small(), nil, nil)
+			}
+			st.counts = false
+		case 1:
+			add("SELECT "+g.one("*", "d, at", "SUM(n), COUNT(k)", "k, n")+" FROM loose WHERE "+g.one("k = ?", "n = ? AND k > 2", "n = ?", "k > ?"), small())
+			st.counts = false
+		case 2:
+			add(g.one("DELETE FROM loose WHERE n = ?", "UPDATE loose SET d = 1 WHERE n = ?"), int64(who)+100)
+			st.counts = false
+		}
+	}
 }
 
 func (g *generator) selected(table string) string {
@@ -424,6 +663,9 @@ func (p *pair) execute(text string, args []any) bool {
 			case uint64:
 				types = append(types, byte(wire.LongLong), 0x80)
 				values = binary.LittleEndian.AppendUint64(values, v)
+			case float64:
+				types = append(types, byte(wire.Double), 0)
+				values = binary.LittleEndian.AppendUint64(values, math.Float64bits(v))
 			case string:
 				types = append(types, byte(wire.String), 0)
 				values = append(append(values, byte(len(v))), v...)

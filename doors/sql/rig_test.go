@@ -68,7 +68,7 @@ func newRigOn(t testing.TB, st store.Store, with ...func(*txn.Options)) *rig {
 	}
 	r.propose = propose
 	r.OnPropose(propose)
-	options := txn.Options{View: func() (store.View, error) { return r.rig.Store.NewView(), nil }, Staged: r.m.Staged, LockBytes: 64 << 20, Verify: true}
+	options := txn.Options{View: func() (store.View, error) { return r.rig.Store.NewView(), nil }, Newest: r.rig.Store.Get, Staged: r.m.Staged, LockBytes: 64 << 20, Verify: true}
 	for _, change := range with {
 		change(&options)
 	}

@@ -41,8 +41,10 @@ func TestScripts(t *testing.T) {
 }
 
 // play runs a script and returns it with the answers that it got.
-func play(t *testing.T, script []byte) []byte {
-	r := newRig(t)
+func play(t *testing.T, script []byte) []byte { return playOn(t, newRig(t), script) }
+
+// playOn is play on a member.
+func playOn(t *testing.T, r *rig, script []byte) []byte {
 	clients, later := map[string]*sql.Conn{}, map[string]chan string{}
 	var out bytes.Buffer
 	for line := range strings.Lines(string(script)) {

@@ -41,6 +41,9 @@ func (x *Index) entryOf(values []row.Value, primary []byte) (e entry) {
 // transaction shares it: a statement that only fails by it needs no more.
 func (r *Run) lockPlace(t *Table, index uint64, key []byte) (value []byte, exists bool, stored int, err error) {
 	value, exists, stored, err = r.Tx.LockRow(t.ID, index, key, lock.Exclusive, txn.Wait{})
+	if errors.Is(err, txn.ErrTooManyLocks) { // who waits may lock the table instead
+		return r.Tx.LockRow(t.ID, index, key, lock.Exclusive, r.Wait)
+	}
 	if !errors.Is(err, txn.ErrBusy) {
 		return value, exists, stored, err
 	}
@@ -83,7 +86,7 @@ func (r *Run) judge(t *Table, all []*entry, values []row.Value) (taken bool, err
 		}
 		names := make([]string, len(e.x.Parts))
 		for i, p := range e.x.Parts {
-			names[i] = textOf(values[p.Column], p.Prefix)
+			names[i] = t.textOf(p.Column, values[p.Column], p.Prefix)
 		}
 		return true, duplicate(t, e.x.Name, names)
 	}
@@ -95,9 +98,11 @@ func duplicate(t *Table, index string, values []string) error {
 	return wire.Errorf(1062, "Duplicate entry '%s' for key '%s.%s'", strings.Join(values, "-"), t.Name, index)
 }
 
-// textOf is a value in the words of an error. prefix: so many characters of a text; 0: all.
-func textOf(v row.Value, prefix int) string {
+// textOf is a value of a column in the words of an error. prefix: so many characters of a text; 0: all.
+func (t *Table) textOf(column int, v row.Value, prefix int) string {
 	switch v.Kind {
+	case row.Decimal, row.Moment:
+		return t.Columns[column].Text(v)
 	case row.Int:
 		return strconv.FormatInt(v.Int, 10)
 	case row.Uint:

@@ -3,6 +3,7 @@ package executor
 import (
 	"github.com/holdfastdb/holdfast/doors/sql/row"
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
+	"github.com/holdfastdb/holdfast/internal/tuple"
 )
 
 // insert runs an Insert. All values are judged before the first row is written: what one of them needs of the engine is known by then.
@@ -46,8 +47,8 @@ func (r *Run) insert(p *Program, s *Shape) (out Outcome, ok bool, err error) {
 		if err := r.insertRow(p, one); err != nil {
 			return out, true, err
 		}
-		if n%checkEvery == checkEvery-1 && r.Ctx.Err() != nil {
-			return out, true, r.Ctx.Err()
+		if err := r.ended(n); err != nil {
+			return out, true, err
 		}
 	}
 	if out.Affected = uint64(len(s.rows)); out.Generated == 0 {
@@ -91,7 +92,10 @@ func (r *Run) number(t *Table, one []row.Value) (generated bool, err error) {
 // insertRow writes one row and its entries.
 func (r *Run) insertRow(p *Program, one []row.Value) error {
 	t := p.t
-	key := t.KeyPart.AppendValue(nil, one[t.Key])
+	key, err := r.freshKey(t, one)
+	if err != nil {
+		return err
+	}
 	locks := r.Tx.Locks()
 	_, exists, stored, err := r.lockPlace(t, 0, key)
 	if err != nil {
@@ -99,7 +103,11 @@ func (r *Run) insertRow(p *Program, one []row.Value) error {
 	}
 	if exists {
 		r.Tx.ShareSince(locks, t.ID, 0, key)
-		return duplicate(t, "PRIMARY", []string{textOf(one[t.Key], 0)})
+		names := make([]string, len(t.Rows.Parts))
+		for i, part := range t.Rows.Parts {
+			names[i] = t.textOf(part.Column, one[part.Column], part.Prefix)
+		}
+		return duplicate(t, "PRIMARY", names)
 	}
 	entries, all := make([]entry, len(t.Indexes)), make([]*entry, len(t.Indexes))
 	for i := range t.Indexes {
@@ -125,6 +133,21 @@ func (r *Run) insertRow(p *Program, one []row.Value) error {
 		}
 	}
 	return nil
+}
+
+// freshKey is the key of a row that is inserted.
+func (r *Run) freshKey(t *Table, one []row.Value) (key []byte, err error) {
+	if len(t.Rows.Parts) == 0 {
+		n, err := r.Tx.NextRow(t.ID)
+		if err != nil {
+			return nil, err
+		}
+		return tuple.AppendUint(nil, n), nil
+	}
+	for _, part := range t.Rows.Parts {
+		key = part.Part.AppendValue(key, one[part.Column])
+	}
+	return key, nil
 }
 
 // sizeOf is how many bytes a row takes at most.

@@ -20,11 +20,19 @@ type Run struct {
 	Keep      func(bytes int) error // counts what is kept in memory, and refuses it
 	GivesBack bool                  // the lock of a row that is not there: at READ COMMITTED
 	FoundRows bool                  // UPDATE counts the rows that were found
+	Ranges    bool                  // what is locked is locked with the rows that are not there: at SERIALIZABLE
 
-	Reads uint64 // rows that were read
+	Reads   uint64 // rows that were read
+	Entries uint64 // entries of indexes that were read
 
 	fields  row.Fields
-	key     []byte
+	key     []byte // of the spans
+	found   []span
+	digits  []byte
+	answer  answer
+	outer   Shape // what finds the rows of the outer table of a join
+	inner   row.Fields
+	joined  []byte   // the key of the inner row
 	sorting *sorting // nil: nothing is sorted
 	values  []row.Value
 	used    int // of values
@@ -45,6 +53,7 @@ type Outcome struct {
 const (
 	mostValues = 64
 	mostArena  = 64 << 10 // bytes
+	mostKey    = 4 << 10  // bytes
 )
 
 // Execute runs a program with the values of a shape that has bound to it. ok false: nothing was done, and the engine runs the statement. Errors are
@@ -52,7 +61,11 @@ const (
 func (r *Run) Execute(p *Program, s *Shape) (out Outcome, ok bool, err error) {
 	switch s.Verb {
 	case Select:
-		out, ok, err = r.read(p, s)
+		if p.join != nil {
+			out, ok, err = r.readJoin(p, s)
+		} else {
+			out, ok, err = r.read(p, s)
+		}
 	case Insert:
 		out, ok, err = r.insert(p, s)
 	case Update:
@@ -67,11 +80,17 @@ func (r *Run) Execute(p *Program, s *Shape) (out Outcome, ok bool, err error) {
 // rest lets go of rows and parameters, which may be large.
 func (r *Run) rest() {
 	r.fields.Forget()
+	r.inner.Forget()
+	r.answer, r.outer = answer{}, Shape{equal: r.outer.equal[:0]}
 	if r.used > mostValues {
 		r.values = nil
 	}
 	clear(r.values[:min(r.used, len(r.values))])
 	r.used = 0
+	if cap(r.key) > mostKey {
+		r.key, r.found = nil, nil
+	}
+	clear(r.found)
 	if r.sorting != nil {
 		if cap(r.sorting.arena) <= mostArena {
 			sortings.Put(r.sorting)
@@ -87,15 +106,6 @@ func (r *Run) valuesOf(n int) []row.Value {
 	}
 	r.used = n
 	return r.values[:n]
-}
-
-// keyOf appends the key of a value of the primary key. ok false: it is no integer.
-func (t *Table) keyOf(dst []byte, o *operand, params []wire.Param) (key []byte, ok bool) {
-	v, ok := o.of(params)
-	if !ok || v.Kind != row.Int && v.Kind != row.Uint {
-		return dst, false
-	}
-	return t.KeyPart.AppendValue(dst, v), true
 }
 
 func (t *Table) damaged(err error) error {

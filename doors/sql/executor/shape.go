@@ -2,6 +2,9 @@ package executor
 
 import (
 	"bytes"
+	"math"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,15 +35,19 @@ type Shape struct {
 
 	selects  []selected
 	distinct bool
-	order    string // the column of ORDER BY; "": there is none
-	down     bool
+	orders   []ordered
 	limit    *operand // nil: none
 	offset   *operand
+	locks    bool // FOR UPDATE
 
-	where string // the column that is compared
-	equal *operand
-	low   *bound
-	high  *bound
+	group string   // the column of GROUP BY; "": there is none
+	with  *joining // nil: the statement is about one table
+
+	equal  []compared
+	ranged string // the column that is in a range; "": none is
+	low    *bound
+	high   *bound
+	in     *list // nil: there is none
 
 	sets []assignment
 
@@ -48,13 +55,46 @@ type Shape struct {
 	rows    [][]operand
 }
 
+// Locks reports whether the statement reads rows to lock them.
+func (s *Shape) Locks() bool { return s.locks }
+
 // selected is an expression of a SELECT.
 type selected struct {
+	table  string // that the client names
 	column string // "": COUNT(*), or all columns
 	name   string // that the client gives it, or as it is written
-	sum    bool
-	count  bool
+	fold   fold
 	star   bool
+}
+
+// fold is what a result has of a column of all rows.
+type fold byte
+
+const (
+	noFold fold = iota
+	foldSum
+	foldCount // of all rows, or of the column's values that are not NULL
+	foldMin
+	foldMax
+	foldDistinct // COUNT(DISTINCT)
+)
+
+// ordered is a column of ORDER BY.
+type ordered struct {
+	column string
+	down   bool
+}
+
+// compared is a column that is equal to something.
+type compared struct {
+	column string
+	to     operand
+}
+
+// list is IN: the columns have the values of one of the tuples.
+type list struct {
+	columns []string
+	tuples  [][]operand
 }
 
 // bound is an end of a range.
@@ -74,10 +114,19 @@ type assignment struct {
 type operand struct {
 	param int // its number; negative: it is a literal
 	value row.Value
+	plus  int64 // is added to it
 }
 
 // of returns the value in an execution. false: it is of a kind that is left to the engine.
 func (o *operand) of(params []wire.Param) (v row.Value, ok bool) {
+	if o.plus != 0 {
+		one := operand{param: o.param, value: o.value}
+		if v, ok = one.of(params); !ok || v.Kind != row.Int || (v.Int+o.plus > v.Int) != (o.plus > 0) {
+			return v, false
+		}
+		v.Int += o.plus
+		return v, true
+	}
 	if o.param < 0 {
 		return o.value, true
 	}
@@ -88,6 +137,8 @@ func (o *operand) of(params []wire.Param) (v row.Value, ok bool) {
 		return row.Value{Kind: row.Int, Int: p.Int}, true
 	case wire.IsUint:
 		return row.Value{Kind: row.Uint, Uint: p.Uint}, true
+	case wire.IsDouble:
+		return row.Value{Kind: row.Float, Uint: math.Float64bits(p.Float)}, true
 	case wire.IsBytes:
 		if p.Type == wire.VarString || p.Type == wire.String || p.Type == wire.VarChar {
 			return row.Value{Kind: row.Text, Bytes: p.Bytes}, true
@@ -120,13 +171,24 @@ func ShapeOf(ast sqlparser.Statement) *Shape {
 func (s *Shape) ofSelect(a *sqlparser.Select) bool {
 	s.Verb = Select
 	o := &a.QueryOpts
-	if a.Into != nil || a.With != nil || a.Having != nil || len(a.GroupBy) > 0 || len(a.Window) > 0 || a.Lock != nil && a.Lock.Type != "" || hinted(a.Comments) ||
-		len(o.DistinctOn) > 0 || o.StraightJoinHint || o.SQLCalcFoundRows || len(a.From) != 1 || !s.table(a.From[0]) || a.Where == nil || !s.condition(a.Where.Expr) {
+	if a.Into != nil || a.With != nil || a.Having != nil || len(a.GroupBy) > 1 || len(a.Window) > 0 || !s.lock(a.Lock) || hinted(a.Comments) ||
+		len(o.DistinctOn) > 0 || o.StraightJoinHint || o.SQLCalcFoundRows || len(a.From) == 0 || !s.table(a.From[0]) || a.Where == nil {
 		return false
+	}
+	if len(a.From) > 1 {
+		return s.ofJoin(a)
+	}
+	if !s.condition(a.Where.Expr) {
+		return false
+	}
+	if len(a.GroupBy) == 1 {
+		if s.group, _ = s.name(a.GroupBy[0]); s.group == "" || o.Distinct || s.locks || len(a.OrderBy) > 0 || a.Limit != nil {
+			return false
+		}
 	}
 	s.distinct = o.Distinct
 	named := false // an expression has a name of its own
-	aggregates := 0
+	folds := 0
 	for _, e := range a.SelectExprs {
 		switch e := e.(type) {
 		case *sqlparser.StarExpr:
@@ -139,8 +201,8 @@ func (s *Shape) ofSelect(a *sqlparser.Select) bool {
 			if !ok {
 				return false
 			}
-			if x.sum || x.count {
-				aggregates++
+			if x.fold != noFold || s.group != "" && strings.EqualFold(x.column, s.group) {
+				folds++
 			}
 			named = named || !e.As.IsEmpty()
 			if x.name = e.As.String(); x.name == "" {
@@ -151,19 +213,15 @@ func (s *Shape) ofSelect(a *sqlparser.Select) bool {
 			return false
 		}
 	}
-	switch len(a.OrderBy) {
-	case 0:
-	case 1:
-		c, ok := s.name(a.OrderBy[0].Expr)
-		if !ok || named || aggregates > 0 {
+	for _, by := range a.OrderBy {
+		c, ok := s.name(by.Expr)
+		if !ok || named || folds > 0 {
 			return false
 		}
-		s.order, s.down = c, a.OrderBy[0].Direction == sqlparser.DescScr
-	default:
-		return false
+		s.orders = append(s.orders, ordered{c, by.Direction == sqlparser.DescScr})
 	}
 	if l := a.Limit; l != nil {
-		if s.limit = operandOf(l.Rowcount); s.limit == nil || aggregates > 0 {
+		if s.limit = operandOf(l.Rowcount); s.limit == nil || folds > 0 {
 			return false
 		}
 		if l.Offset != nil {
@@ -172,36 +230,61 @@ func (s *Shape) ofSelect(a *sqlparser.Select) bool {
 			}
 		}
 	}
-	if s.distinct && (len(s.selects) != 1 || s.selects[0].column == "" || aggregates > 0 || !strings.EqualFold(s.selects[0].column, s.order)) {
+	if s.distinct && (len(s.selects) != 1 || s.selects[0].column == "" || folds > 0 || len(s.orders) != 1 || !strings.EqualFold(s.selects[0].column, s.orders[0].column)) {
 		return false
 	}
-	return aggregates == 0 || aggregates == len(s.selects)
+	return folds == len(s.selects) || folds == 0 && s.group == ""
 }
 
-// expression is a column, COUNT(*) or SUM of a column.
+// lock takes FOR UPDATE, and no other locking clause.
+func (s *Shape) lock(l *sqlparser.Lock) bool {
+	if l == nil || l.Type == "" {
+		return true
+	}
+	s.locks = true
+	return l.Type == sqlparser.ForUpdateStr && len(l.Tables) == 0
+}
+
+// expression is a column, or COUNT, SUM, MIN or MAX of one.
 func (s *Shape) expression(e sqlparser.Expr) (x selected, ok bool) {
 	if x.column, ok = s.name(e); ok {
+		x.table = e.(*sqlparser.ColName).Qualifier.Name.String()
 		return x, true
 	}
 	f, ok := e.(*sqlparser.FuncExpr)
-	if !ok || f.Over != nil || f.Distinct || !f.Qualifier.IsEmpty() || len(f.Exprs) != 1 {
+	if !ok || f.Over != nil || !f.Qualifier.IsEmpty() || len(f.Exprs) != 1 || f.Distinct && f.Name.Lowered() != "count" {
 		return x, false
 	}
 	switch f.Name.Lowered() {
 	case "count":
-		star, ok := f.Exprs[0].(*sqlparser.StarExpr)
-		x.count = true
-		return x, ok && star.TableName.IsEmpty()
-	case "sum":
-		arg, ok := f.Exprs[0].(*sqlparser.AliasedExpr)
-		if !ok {
-			return x, false
+		x.fold = foldCount
+		if star, ok := f.Exprs[0].(*sqlparser.StarExpr); ok {
+			return x, star.TableName.IsEmpty() && !f.Distinct
 		}
-		x.sum = true
-		x.column, ok = s.name(arg.Expr)
-		return x, ok
+		if f.Distinct {
+			x.fold = foldDistinct
+		}
+	case "sum":
+		x.fold = foldSum
+	case "min":
+		x.fold = foldMin
+	case "max":
+		x.fold = foldMax
+	default:
+		return x, false
 	}
-	return x, false
+	arg, ok := f.Exprs[0].(*sqlparser.AliasedExpr)
+	if !ok {
+		return x, false
+	}
+	of := arg.Expr
+	if p, ok := of.(*sqlparser.ParenExpr); ok {
+		of = p.Expr
+	}
+	if x.column, ok = s.name(of); ok {
+		x.table = of.(*sqlparser.ColName).Qualifier.Name.String()
+	}
+	return x, ok
 }
 
 func (s *Shape) ofInsert(a *sqlparser.Insert) bool {
@@ -241,7 +324,7 @@ func (s *Shape) ofInsert(a *sqlparser.Insert) bool {
 func (s *Shape) ofUpdate(a *sqlparser.Update) bool {
 	s.Verb = Update
 	if a.Ignore != "" || a.With != nil || len(a.OrderBy) > 0 || a.Limit != nil || len(a.Returning) > 0 || hinted(a.Comments) || len(a.TableExprs) != 1 ||
-		!s.table(a.TableExprs[0]) || a.Where == nil || !s.condition(a.Where.Expr) || s.equal == nil {
+		!s.table(a.TableExprs[0]) || a.Where == nil || !s.condition(a.Where.Expr) || s.ranged != "" {
 		return false
 	}
 	for _, e := range a.Exprs {
@@ -252,22 +335,20 @@ func (s *Shape) ofUpdate(a *sqlparser.Update) bool {
 		}
 		value := e.Expr
 		if sum, ok := value.(*sqlparser.BinaryExpr); ok {
-			own, ok := s.name(sum.Left)
-			if !ok || !strings.EqualFold(own, x.column) {
-				return false
+			if own, ok := s.name(sum.Left); ok && strings.EqualFold(own, x.column) {
+				switch sum.Operator {
+				case sqlparser.PlusStr:
+					x.adds = 1
+				case sqlparser.MinusStr:
+					x.adds = -1
+				default:
+					return false
+				}
+				value = sum.Right
 			}
-			switch sum.Operator {
-			case sqlparser.PlusStr:
-				x.adds = 1
-			case sqlparser.MinusStr:
-				x.adds = -1
-			default:
-				return false
-			}
-			value = sum.Right
 		}
-		o := operandOf(value)
-		if o == nil {
+		o := sumOf(value)
+		if o == nil || x.adds != 0 && o.plus != 0 {
 			return false
 		}
 		x.to = *o
@@ -279,18 +360,20 @@ func (s *Shape) ofUpdate(a *sqlparser.Update) bool {
 func (s *Shape) ofDelete(a *sqlparser.Delete) bool {
 	s.Verb = Delete
 	return len(a.Targets) == 0 && len(a.TableExprs) == 1 && a.With == nil && len(a.Partitions) == 0 && len(a.OrderBy) == 0 && a.Limit == nil && len(a.Returning) == 0 &&
-		!hinted(a.Comments) && s.table(a.TableExprs[0]) && a.Where != nil && s.condition(a.Where.Expr) && s.equal != nil
+		!hinted(a.Comments) && s.table(a.TableExprs[0]) && a.Where != nil && s.condition(a.Where.Expr) && s.ranged == ""
 }
 
-// hinted reports whether a comment is a hint.
+// hinted reports whether a comment is a hint that may count. Those of TiDB are for no other server.
 func hinted(all sqlparser.Comments) bool {
 	for _, c := range all {
-		if bytes.Contains(c, []byte("+")) {
+		if bytes.Contains(c, []byte("+")) && !foreignHint.Match(c) {
 			return true
 		}
 	}
 	return false
 }
+
+var foreignHint = regexp.MustCompile(`^/\*\+ *TIDB_[A-Z]+\([a-z_, ]*\) *\*/$`)
 
 // table takes the only table of a statement, which has no other name and no hint.
 func (s *Shape) table(e sqlparser.TableExpr) bool {
@@ -313,72 +396,150 @@ func (s *Shape) name(e sqlparser.Expr) (string, bool) {
 	if !ok || c.StoredProcVal != nil || !c.Qualifier.DbQualifier.IsEmpty() || !c.Qualifier.SchemaQualifier.IsEmpty() {
 		return "", false
 	}
-	if q := c.Qualifier.Name.String(); q != "" && !strings.EqualFold(q, s.Table) {
+	if q := c.Qualifier.Name.String(); q != "" && !strings.EqualFold(q, s.Table) && (s.with == nil || !strings.EqualFold(q, s.with.table)) {
 		return "", false
 	}
 	name := c.Name.String()
 	return name, name != "" && name[0] != '@'
 }
 
-// condition takes comparisons of one column: that it is equal to something, or in a range.
+// condition takes comparisons of columns: that they are equal to something, that one is in a range, and that some are in a list.
 func (s *Shape) condition(e sqlparser.Expr) bool {
 	switch a := e.(type) {
 	case *sqlparser.ParenExpr:
 		return s.condition(a.Expr)
 	case *sqlparser.AndExpr:
-		return s.condition(a.Left) && s.condition(a.Right) && s.equal == nil
+		return s.condition(a.Left) && s.condition(a.Right)
 	case *sqlparser.RangeCond:
-		return a.Operator == sqlparser.BetweenStr && s.compared(a.Left) && s.lower(a.From, false) && s.upper(a.To, false)
+		c, ok := s.name(a.Left)
+		return ok && a.Operator == sqlparser.BetweenStr && s.lower(c, a.From, false) && s.upper(c, a.To, false)
 	case *sqlparser.ComparisonExpr:
-		if a.Escape != nil || !s.compared(a.Left) {
+		if a.Escape != nil {
+			return false
+		}
+		if a.Operator == sqlparser.InStr {
+			return s.member(a.Left, a.Right)
+		}
+		c, ok := s.name(a.Left)
+		if !ok {
 			return false
 		}
 		switch a.Operator {
 		case sqlparser.EqualStr:
-			if s.equal != nil || s.low != nil || s.high != nil {
+			o := sumOf(a.Right)
+			if o == nil || s.compares(c) {
 				return false
 			}
-			s.equal = operandOf(a.Right)
-			return s.equal != nil
+			s.equal = append(s.equal, compared{c, *o})
+			return true
 		case sqlparser.GreaterEqualStr:
-			return s.lower(a.Right, false)
+			return s.lower(c, a.Right, false)
 		case sqlparser.GreaterThanStr:
-			return s.lower(a.Right, true)
+			return s.lower(c, a.Right, true)
 		case sqlparser.LessEqualStr:
-			return s.upper(a.Right, false)
+			return s.upper(c, a.Right, false)
 		case sqlparser.LessThanStr:
-			return s.upper(a.Right, true)
+			return s.upper(c, a.Right, true)
 		}
 	}
 	return false
 }
 
-// compared takes the column that is compared, which is the same in all comparisons.
-func (s *Shape) compared(e sqlparser.Expr) bool {
-	c, ok := s.name(e)
-	if !ok || s.where != "" && !strings.EqualFold(s.where, c) {
-		return false
+// compares reports whether a condition has named a column before.
+func (s *Shape) compares(column string) bool {
+	for i := range s.equal {
+		if strings.EqualFold(s.equal[i].column, column) {
+			return true
+		}
 	}
-	s.where = c
-	return true
+	return strings.EqualFold(s.ranged, column) && column != "" || s.in != nil && slices.ContainsFunc(s.in.columns, func(c string) bool { return strings.EqualFold(c, column) })
 }
 
-func (s *Shape) lower(e sqlparser.Expr, open bool) bool {
-	o := operandOf(e)
-	if o == nil || s.low != nil || s.equal != nil {
+// member takes IN of a list of values, or of tuples of values.
+func (s *Shape) member(left, right sqlparser.Expr) bool {
+	tuples, ok := right.(sqlparser.ValTuple)
+	if !ok || s.in != nil {
+		return false
+	}
+	names := sqlparser.ValTuple{left}
+	several, isTuple := left.(sqlparser.ValTuple)
+	if isTuple {
+		names = several
+	}
+	in := &list{}
+	for _, n := range names {
+		c, ok := s.name(n)
+		if !ok || s.compares(c) || slices.ContainsFunc(in.columns, func(x string) bool { return strings.EqualFold(x, c) }) {
+			return false
+		}
+		in.columns = append(in.columns, c)
+	}
+	all := make([]operand, 0, len(tuples)*len(names))
+	for _, t := range tuples {
+		values := sqlparser.ValTuple{t}
+		if isTuple {
+			if values, ok = t.(sqlparser.ValTuple); !ok || len(values) != len(names) {
+				return false
+			}
+		}
+		for _, v := range values {
+			o := operandOf(v)
+			if o == nil {
+				return false
+			}
+			all = append(all, *o)
+		}
+		in.tuples = append(in.tuples, all[len(all)-len(names):])
+	}
+	s.in = in
+	return len(in.tuples) > 0
+}
+
+// bounds takes the column that is in a range, which is the same for both ends.
+func (s *Shape) bounds(column string) bool {
+	if s.ranged == "" && !s.compares(column) {
+		s.ranged = column
+	}
+	return strings.EqualFold(s.ranged, column)
+}
+
+func (s *Shape) lower(column string, e sqlparser.Expr, open bool) bool {
+	o := sumOf(e)
+	if o == nil || s.low != nil || !s.bounds(column) {
 		return false
 	}
 	s.low = &bound{*o, open}
 	return true
 }
 
-func (s *Shape) upper(e sqlparser.Expr, open bool) bool {
-	o := operandOf(e)
-	if o == nil || s.high != nil || s.equal != nil {
+func (s *Shape) upper(column string, e sqlparser.Expr, open bool) bool {
+	o := sumOf(e)
+	if o == nil || s.high != nil || !s.bounds(column) {
 		return false
 	}
 	s.high = &bound{*o, open}
 	return true
+}
+
+// sumOf returns a literal or a parameter, perhaps with an integer added to it or taken away. Nil: the expression is another one.
+func sumOf(e sqlparser.Expr) *operand {
+	sum, ok := e.(*sqlparser.BinaryExpr)
+	if !ok {
+		return operandOf(e)
+	}
+	o, by := operandOf(sum.Left), operandOf(sum.Right)
+	if o == nil || by == nil || by.param >= 0 || by.value.Kind != row.Int || by.value.Int == math.MinInt64 || o.param < 0 && o.value.Kind != row.Int {
+		return nil
+	}
+	switch sum.Operator {
+	case sqlparser.PlusStr:
+		o.plus = by.value.Int
+	case sqlparser.MinusStr:
+		o.plus = -by.value.Int
+	default:
+		return nil
+	}
+	return o
 }
 
 // operandOf returns a literal or a parameter. Nil: the expression is another one.
@@ -442,14 +603,34 @@ func (s *Shape) text() string {
 	}
 	b.WriteByte('a' + byte(s.Verb))
 	for _, x := range s.selects {
+		word(x.table)
 		word(x.column)
 		word(x.name)
-		flag(x.sum, x.count, x.star)
+		b.WriteByte('0' + byte(x.fold))
+		flag(x.star)
 	}
 	b.WriteByte(';')
-	word(s.order)
-	word(s.where)
-	flag(s.distinct, s.down, s.limit != nil, s.equal != nil)
+	for _, x := range s.orders {
+		word(x.column)
+		flag(x.down)
+	}
+	b.WriteByte(';')
+	for i := range s.equal {
+		word(s.equal[i].column)
+	}
+	b.WriteByte(';')
+	word(s.ranged)
+	word(s.group)
+	if s.with != nil {
+		s.with.words(word)
+	}
+	flag(s.distinct, s.limit != nil, s.locks)
+	if s.in != nil {
+		for _, c := range s.in.columns {
+			word(c)
+		}
+	}
+	b.WriteByte(';')
 	for i := range s.sets {
 		word(s.sets[i].column)
 		flag(s.sets[i].adds != 0)

@@ -92,7 +92,7 @@ func (r *Run) sendSorted(p *Program, shape *Shape, out Outcome) (Outcome, error)
 	s, c := r.sorting, &p.t.Columns[p.order]
 	slices.SortFunc(s.order, func(a, b int32) int {
 		n := s.compare(&s.items[a], &s.items[b], c)
-		if shape.down {
+		if shape.orders[0].down {
 			n = -n
 		}
 		if n == 0 {

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -14,8 +15,7 @@ type Table struct {
 	Name    string
 	Columns []Column
 	Layout  *row.Layout
-	Key     int // the column of the primary key, which is an Int or a Uint
-	KeyPart *row.Part
+	Rows    Index   // the primary key; no parts: a row lies under a number that the table gives it
 	Indexes []Index // whose entries a write keeps
 	Auto    int     // the column of AUTO_INCREMENT, -1: none
 	Writes  bool    // writes may come here: nothing but the entries of Indexes follows from them
@@ -28,6 +28,7 @@ type Table struct {
 type programKey struct {
 	shape     string
 	described int
+	with      *Table
 }
 
 // Column is a column of a Table.
@@ -42,13 +43,21 @@ type Column struct {
 	Chars, Bytes int
 	Trims        bool
 	Order        *row.Order // of a Text; nil: the executor does not know its collation
+
+	// Of a Decimal or a Moment. Assign is a value of the client's as the column stores it, Sum the column's own one with another added to it, or taken away, and Text
+	// a value in the words of an error. Values of the client's are int64, uint64, float64 and string. ok false: MySQL would warn or refuse. Sum may be nil: the
+	// engine alone adds.
+	Assign func(v any) (stored row.Value, ok bool)
+	Sum    func(own row.Value, v any, taken bool) (sum row.Value, ok bool)
+	Text   func(v row.Value) string
 }
 
 // Index is an index of a Table.
 type Index struct {
-	ID     uint64
+	ID     uint64 // 0: of the primary key
 	Name   string
 	Unique bool
+	Public bool // it may be read
 	Parts  []IndexPart
 }
 
@@ -67,31 +76,48 @@ type Program struct {
 	// Columns describe the result of a Select.
 	Columns []wire.Column
 
-	selects []int // columns of the table; -1: COUNT(*)
-	sums    bool  // the result is one row of sums and counts
-	order   int   // the column of ORDER BY, -1: the rows come as they lie, or backwards
-	sets    []int // columns of Update
-	given   []int // by column of the table, the place in a row of Insert; -1: it has none
-	touched []int // indexes that have a column of sets
+	at      access
+	selects []int  // columns of the table; -1: of COUNT(*)
+	folds   []fold // by place of selects; nil: each row is sent
+	order   int    // the column by which rows are sorted, -1: they come as they lie
+	back    bool   // they come as they lie, from the last one on
+	sets    []int  // columns of Update
+	given   []int  // by column of the table, the place in a row of Insert; -1: it has none
+	touched []int  // indexes that have a column of sets
+	needed  []bool // columns whose values a write needs, beside their stored bytes
+	group   int    // the column of GROUP BY, -1: none
+	join    *join  // nil: the statement is about one table
 }
 
-// Bind returns the program of a shape. columns describes the result of a Select, and is asked once for each number that stands for what the description depends
-// on beside the table. Nil: the statement is left to the engine. Error: that of columns.
-func (t *Table) Bind(s *Shape, described int, columns func() ([]wire.Column, error)) (*Program, error) {
-	key := programKey{s.key, described}
+// Answer is what the planner says of a Select.
+type Answer struct {
+	Columns []wire.Column
+	Index   string // by which it reads the table; "": by the rows themselves
+}
+
+// Bind returns the program of a shape. planned describes the result of a Select, and is asked once for each number that stands for what the description depends
+// on beside the tables. with is the second table, nil where the shape has one. A nil program: the statement is left to the engine. Error: that of planned.
+func (t *Table) Bind(s *Shape, with *Table, described int, planned func() (Answer, error)) (*Program, error) {
+	key := programKey{s.key, described, with}
 	t.mu.Lock()
 	p, known := t.programs[key]
 	t.mu.Unlock()
 	if known {
 		return p, nil
 	}
-	p = t.bind(s)
+	if with == nil {
+		p = t.bind(s)
+	} else {
+		p = bindJoin(t, with, s)
+	}
 	if p != nil && s.Verb == Select {
-		var err error
-		if p.Columns, err = columns(); err != nil {
+		a, err := planned()
+		if err != nil {
 			return nil, err
 		}
-		if len(p.Columns) != len(p.selects) {
+		p.Columns = a.Columns
+		by := p.at.by.Name
+		if len(p.Columns) != len(p.selects) || p.at.open && a.Index != by && (a.Index != "" || p.at.by != &t.Rows) {
 			p = nil
 		}
 	}
@@ -115,20 +141,20 @@ func (t *Table) column(name string) int {
 }
 
 func (t *Table) bind(s *Shape) *Program {
-	p := &Program{t: t, order: -1}
-	if s.Verb != Insert && t.column(s.where) != t.Key || s.Verb != Select && !t.Writes {
+	p := &Program{t: t, order: -1, group: -1}
+	if s.Verb != Select && !t.Writes {
 		return nil
 	}
 	ok := false
 	switch s.Verb {
 	case Select:
-		ok = p.bindSelect(s)
+		ok = p.find(s) && p.bindSelect(s) && (!s.locks || p.at.by == &t.Rows)
 	case Insert:
 		ok = p.bindInsert(s)
 	case Update:
-		ok = p.bindUpdate(s)
+		ok = p.find(s) && p.at.by == &t.Rows && p.bindUpdate(s)
 	case Delete:
-		ok = p.keyed(nil)
+		ok = p.find(s) && p.at.by == &t.Rows && p.keyed(nil)
 	}
 	if !ok {
 		return nil
@@ -138,46 +164,58 @@ func (t *Table) bind(s *Shape) *Program {
 
 func (p *Program) bindSelect(s *Shape) bool {
 	t := p.t
+	folds := false
 	for _, x := range s.selects {
-		switch {
-		case x.star:
+		if x.star {
 			for i := range t.Columns {
-				p.selects = append(p.selects, i)
+				p.selects, p.folds = append(p.selects, i), append(p.folds, noFold)
 			}
 			continue
-		case x.count:
-			p.selects, p.sums = append(p.selects, -1), true
-			continue
 		}
-		c := t.column(x.column)
-		if c < 0 || x.sum && t.Columns[c].Kind != row.Int && t.Columns[c].Kind != row.Uint {
+		c := -1
+		if x.column != "" {
+			if c = t.column(x.column); c < 0 {
+				return false
+			}
+			if !t.folds(c, x.fold) {
+				return false
+			}
+		}
+		p.selects, p.folds = append(p.selects, c), append(p.folds, x.fold)
+		folds = folds || x.fold != noFold
+	}
+	for i, c := range p.selects {
+		if c >= 0 && p.folds[i] == noFold && !t.folds(c, noFold) {
 			return false
 		}
-		p.selects, p.sums = append(p.selects, c), p.sums || x.sum
 	}
-	for _, c := range p.selects {
-		if c >= 0 && t.Columns[c].Kind == row.Stored {
+	if s.group != "" {
+		if p.group = t.column(s.group); p.group < 0 {
 			return false
 		}
+		kind := t.Columns[p.group].Kind
+		return kind == row.Int || kind == row.Uint
 	}
-	if s.order == "" {
+	if folds {
+		p.at.open = false // of whatever order
 		return true
 	}
-	c := t.column(s.order)
-	if c == t.Key {
-		return true
+	p.folds = nil
+	return p.bindOrder(s)
+}
+
+// folds reports whether the executor has a fold of a column's values, or sends them.
+func (t *Table) folds(c int, f fold) bool {
+	kind := t.Columns[c].Kind
+	switch f {
+	case noFold:
+		return kind != row.Stored
+	case foldSum:
+		return kind == row.Int || kind == row.Uint || kind == row.Decimal
+	case foldMin, foldMax, foldDistinct:
+		return kind == row.Int || kind == row.Uint
 	}
-	if c < 0 || s.limit != nil { // which of equal rows are within a limit is the engine's to say
-		return false
-	}
-	p.order = c
-	switch o := &t.Columns[c]; o.Kind {
-	case row.Int, row.Uint:
-		return true
-	case row.Text:
-		return o.Order != nil
-	}
-	return false
+	return true
 }
 
 func (p *Program) bindInsert(s *Shape) bool {
@@ -203,15 +241,29 @@ func (p *Program) bindInsert(s *Shape) bool {
 	}
 	for i, at := range p.given {
 		c := &t.Columns[i]
-		if at < 0 && i != t.Auto && (c.Default || !c.Nullable) || at >= 0 && c.Kind != row.Int && c.Kind != row.Uint && c.Kind != row.Text {
+		if at < 0 && i != t.Auto && (c.Default || !c.Nullable) || at >= 0 && !c.assigns() {
+			return false
+		}
+	}
+	for _, part := range t.Rows.Parts {
+		if !part.Part.Takes(t.Columns[part.Column].Kind) {
 			return false
 		}
 	}
 	return p.keyed(nil)
 }
 
+// assigns reports whether values of the client's can be stored in the column.
+func (c *Column) assigns() bool {
+	return c.Kind == row.Int || c.Kind == row.Uint || c.Kind == row.Text || (c.Kind == row.Decimal || c.Kind == row.Moment) && c.Assign != nil
+}
+
 // keyed reports whether the entries of all indexes that have one of some columns can be made; nil: of all indexes. It notes those that do.
 func (p *Program) keyed(columns []int) bool {
+	p.needed = make([]bool, len(p.t.Columns))
+	for _, c := range columns {
+		p.needed[c] = true
+	}
 	for i := range p.t.Indexes {
 		x := &p.t.Indexes[i]
 		has := columns == nil
@@ -225,7 +277,7 @@ func (p *Program) keyed(columns []int) bool {
 		}
 		p.touched = append(p.touched, i)
 		for _, part := range x.Parts {
-			if !part.Part.Takes(p.t.Columns[part.Column].Kind) {
+			if p.needed[part.Column] = true; !part.Part.Takes(p.t.Columns[part.Column].Kind) {
 				return false
 			}
 		}
@@ -235,26 +287,25 @@ func (p *Program) keyed(columns []int) bool {
 
 func (p *Program) bindUpdate(s *Shape) bool {
 	t := p.t
-	for _, x := range s.sets {
+	for i := range s.sets {
+		x := &s.sets[i]
 		c := t.column(x.column)
-		if c < 0 || c == t.Key || c == t.Auto {
+		if c < 0 || c == t.Auto || slices.Contains(p.sets, c) || slices.ContainsFunc(t.Rows.Parts, func(part IndexPart) bool { return part.Column == c }) {
 			return false
 		}
-		for _, other := range p.sets {
-			if other == c {
-				return false
-			}
-		}
-		switch t.Columns[c].Kind {
-		case row.Int, row.Uint:
-		case row.Text:
-			if x.adds != 0 {
-				return false
-			}
-		default:
+		o := &t.Columns[c]
+		if !o.assigns() || x.adds != 0 && (o.Kind == row.Text || o.Kind == row.Moment || o.Kind == row.Decimal && o.Sum == nil) {
 			return false
 		}
 		p.sets = append(p.sets, c)
 	}
-	return p.keyed(p.sets)
+	if !p.keyed(p.sets) {
+		return false
+	}
+	for _, i := range p.touched { // which of several rows has the key of another one is found as they are written
+		if t.Indexes[i].Unique && !p.at.whole {
+			return false
+		}
+	}
+	return true
 }

@@ -66,6 +66,7 @@ func (t *Table) Bytes() int64 {
 type resource struct {
 	key   string
 	holds []hold
+	first [1]hold    // room for holds: most keys have one owner
 	queue []*Request // in the order in which they are served
 	span  *span      // nil: it is no range
 }
@@ -175,20 +176,21 @@ func (o *Owner) lock(on *resource, key []byte, mode Mode, wait bool) (*Request, 
 	}
 	if on == nil {
 		on = &resource{key: string(key)}
+		on.holds = on.first[:0]
 		t.locks[on.key] = on
 	}
 	t.room -= need
-	r := &Request{owner: o, on: on, mode: mode}
 	holder := mine != nil || on.has(p)
-	if on.free(r, on.waiting(holder)) {
-		on.grant(r)
+	asked := Request{owner: o, on: on, mode: mode}
+	if on.free(&asked, on.waiting(holder)) {
+		on.grant(&asked)
 		return nil, nil
 	}
 	if !wait {
 		t.room += need // the key was locked before, so that it stays
 		return nil, ErrBusy
 	}
-	r.done = make(chan struct{})
+	r := &Request{owner: o, on: on, mode: mode, done: make(chan struct{})}
 	on.enqueue(r, holder)
 	p.waits = r
 	t.waits++

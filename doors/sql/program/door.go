@@ -139,7 +139,7 @@ func (r *running) work(h *serve.Host) {
 	if r.at == nil {
 		return
 	}
-	r.worker = txn.New(h.Node, txn.Options{View: func() (store.View, error) { return h.Node.View() }, Snapshot: h.Node.View, Staged: r.tables.Staged, Lane: lane,
+	r.worker = txn.New(h.Node, txn.Options{View: func() (store.View, error) { return h.Node.View() }, Newest: h.Node.Get, Snapshot: h.Node.View, Staged: r.tables.Staged, Lane: lane,
 		LockBytes: max(r.shares.Of(claimLocks), leastLocks)})
 	r.shares.Ledger.Hold(claimLocks, budget.Holder{Held: r.worker.HeldLocks, Bound: r.worker.BoundLocks})
 	r.users = account.New(account.Options{State: h.Node.Ident().State, Confirm: r.confirm, MaxBytes: r.idents,

@@ -3,6 +3,7 @@ package row
 import (
 	"encoding/binary"
 	"math"
+	"math/big"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/types"
@@ -20,20 +21,27 @@ const (
 	Int
 	Uint
 	Float
-	Text // utf8mb4
+	Text    // utf8mb4
+	Decimal // its bytes as they are stored
+	Moment  // a DATE, DATETIME or TIMESTAMP
 )
 
 // Value is a value of a column without the engine's type around it.
 type Value struct {
 	Kind  ValueKind
-	Int   int64
-	Uint  uint64
-	Bytes []byte // of a Text, and of what is Stored
+	Int   int64  // of an Int, and of a Moment: microseconds since 1970
+	Uint  uint64 // of a Uint, and the bits of a Float that is no column's
+	Bytes []byte // of a Text, a Decimal, and of what is Stored
 }
 
+// ZeroMicros is the Moment that stands for the date 0000-00-00.
+var ZeroMicros = types.ZeroTime.UnixMicro()
+
 // ValueKind returns the kind of a column's values, where they are not NULL.
-func (l *Layout) ValueKind(column int) ValueKind {
-	f := &l.fields[column]
+func (l *Layout) ValueKind(column int) ValueKind { return l.fields[column].kind }
+
+// kindOf returns the kind of a field's values.
+func kindOf(f *field) ValueKind {
 	switch f.form {
 	case formInt:
 		return Int
@@ -47,6 +55,10 @@ func (l *Layout) ValueKind(column int) ValueKind {
 		if t, ok := f.typ.(sql.StringType); ok && t.CharacterSet() == sql.CharacterSet_utf8mb4 {
 			return Text
 		}
+	case formDecimal:
+		return Decimal
+	case formTime:
+		return Moment
 	}
 	return Stored
 }
@@ -223,15 +235,63 @@ func (f *Fields) Value(column int) Value {
 	if f.at[column].null {
 		return Value{Kind: Null}
 	}
-	switch kind := f.l.ValueKind(column); kind {
-	case Int:
+	switch kind := f.l.fields[column].kind; kind {
+	case Int, Moment:
 		return Value{Kind: kind, Int: f.Int(column)}
 	case Uint:
 		return Value{Kind: kind, Uint: f.Uint(column)}
 	case Text:
 		return Value{Kind: kind, Bytes: f.Text(column)}
+	case Decimal:
+		return Value{Kind: kind, Bytes: f.at[column].value}
 	}
 	return Value{Kind: Stored, Bytes: f.at[column].value}
+}
+
+// Raw returns a value as it is stored, for AppendValues of the same layout.
+func (f *Fields) Raw(column int) Value {
+	if f.at[column].null {
+		return Value{Kind: Null}
+	}
+	return Value{Kind: Stored, Bytes: f.at[column].value}
+}
+
+// Micros is the value of a Moment column, in microseconds since 1970.
+func (f *Fields) Micros(column int) int64 { return f.Int(column) }
+
+// Scaled is the value of a Decimal column as an integer in units of its last digit. ok false: it has more than 18 digits.
+func (f *Fields) Scaled(column int) (n int64, ok bool) { return ScaledIn(f.at[column].value) }
+
+// LargeScaled is Scaled of any value.
+func (f *Fields) LargeScaled(column int) *big.Int {
+	stored := f.at[column].value
+	flip := byte(0)
+	if stored[0] < 0x80 {
+		flip = 0xff
+	}
+	digits := make([]byte, len(stored)-1)
+	for i, c := range stored[1:] {
+		digits[i] = c ^ flip
+	}
+	n := new(big.Int).SetBytes(digits)
+	if flip != 0 {
+		n.Neg(n)
+	}
+	return n
+}
+
+// AppendScaled appends an integer in units of the last digit of a Decimal column as a decimal.
+func (l *Layout) AppendScaled(dst []byte, column int, n *big.Int) []byte {
+	if n.Sign() < 0 {
+		dst = append(dst, '-')
+		n = new(big.Int).Neg(n)
+	}
+	return pointed(dst, n.Append(nil, 10), int(scale(l.fields[column].typ)))
+}
+
+// AppendDecimal appends the value of a Decimal column as its digits, with as many behind the point as the column has.
+func (f *Fields) AppendDecimal(dst []byte, column int) []byte {
+	return appendDigits(dst, f.at[column].value, int(scale(f.l.fields[column].typ)))
 }
 
 // AppendValues appends a row, as Append does. What is Stored is of a row of this layout. Error: ErrForm for a row of another length; ErrValue.
@@ -277,9 +337,9 @@ func (f *field) appendValue(dst []byte, nulls, i int, v *Value) ([]byte, error) 
 	switch {
 	case v.Kind == Null:
 		dst[nulls+i/8] |= 1 << (i % 8)
-	case v.Kind == Stored:
+	case v.Kind == Stored, v.Kind == Decimal && f.form == formDecimal:
 		dst = append(dst, v.Bytes...)
-	case v.Kind == Int && f.form == formInt:
+	case v.Kind == Int && f.form == formInt, v.Kind == Moment && f.form == formTime:
 		dst = binary.AppendVarint(dst, v.Int)
 	case v.Kind == Uint && f.form == formUint:
 		dst = binary.AppendUvarint(dst, v.Uint)
@@ -293,18 +353,32 @@ func (f *field) appendValue(dst []byte, nulls, i int, v *Value) ([]byte, error) 
 
 // Takes reports whether AppendValue makes keys of a column's values.
 func (p *Part) Takes(k ValueKind) bool {
-	return k == Int && p.form == formInt || k == Uint && p.form == formUint || k == Text && p.form == formText
+	switch k {
+	case Int:
+		return p.form == formInt
+	case Uint:
+		return p.form == formUint
+	case Text:
+		return p.form == formText
+	case Decimal:
+		return p.form == formDecimal
+	case Moment:
+		return p.form == formTime
+	}
+	return false
 }
 
 // AppendValue appends a value as a field of a key, as AppendKey does. The value's kind is one that the part takes, or Null.
 func (p *Part) AppendValue(dst []byte, v Value) []byte {
 	switch v.Kind {
-	case Int:
+	case Int, Moment:
 		return tuple.AppendInt(dst, v.Int)
 	case Uint:
 		return tuple.AppendUint(dst, v.Uint)
 	case Text:
 		return p.order.appendKey(dst, string(v.Bytes), p.prefix)
+	case Decimal:
+		return tuple.AppendBytes(dst, v.Bytes)
 	}
 	return tuple.AppendNull(dst)
 }

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"math"
 	"math/rand/v2"
+	"strconv"
 	"testing"
+	"time"
 
+	"github.com/cockroachdb/apd/v3"
 	"github.com/dolthub/go-mysql-server/sql"
 )
 
@@ -60,6 +64,14 @@ func TestFieldsAreWhatDecodeSays(t *testing.T) {
 			case Float:
 				want, ok := float(decoded[i])
 				same = ok && f.Float(i) == want
+			case Decimal:
+				d := decoded[i].(*apd.Decimal)
+				text, err := c.typ.SQL(ctx, nil, d)
+				n, few := f.Scaled(i)
+				large := f.LargeScaled(i)
+				same = err == nil && text.ToString() == string(f.AppendDecimal(nil, i)) && text.ToString() == string(l.AppendScaled(nil, i, large)) && (!few || large.IsInt64() && large.Int64() == n)
+			case Moment:
+				same = decoded[i].(time.Time).UnixMicro() == f.Micros(i)
 			case Text:
 				at, size, in := f.Spot(i)
 				same = string(f.Text(i)) == decoded[i] && in && string(stored[at:at+size]) == decoded[i]
@@ -75,6 +87,13 @@ func TestFieldsAreWhatDecodeSays(t *testing.T) {
 			if err != nil || !bytes.Equal(key, p.AppendValue(nil, values[i])) {
 				t.Errorf("%s: %v has another key (%v)", c.text, decoded[i], err)
 			}
+		}
+		raw := make([]Value, len(all))
+		for i := range raw {
+			raw[i] = f.Raw(i)
+		}
+		if again, err := l.AppendValues(nil, raw); err != nil || !bytes.Equal(again, stored) {
+			t.Errorf("row %d is written as %x from what is stored, and was %x (%v)", n, again, stored, err)
 		}
 		again, err := l.AppendValues(nil, values)
 		if err != nil || !bytes.Equal(again, stored) {
@@ -240,5 +259,74 @@ func TestOrderIsThatOfKeys(t *testing.T) {
 	}
 	if NewOrder(sql.Collation_utf8mb4_0900_ai_ci) != nil || NewOrder(sql.Collation_binary) != nil {
 		t.Error("a collation that does not pad has an order")
+	}
+}
+
+// TestDecimalsOfFewDigits: a decimal that is made without the library is stored as the one that the library makes.
+func TestDecimalsOfFewDigits(t *testing.T) {
+	t.Parallel()
+	rounding := *apd.BaseContext.WithPrecision(200)
+	rounding.Rounding = apd.RoundHalfUp
+	rounding.MinExponent, rounding.MaxExponent = -2000, 2000
+	made := 0
+	for n := range 50_000 {
+		scale, precision := rand.IntN(12), 18
+		var v float64
+		switch n % 5 {
+		case 0:
+			v = math.Float64frombits(rand.Uint64())
+		case 1:
+			v = float64(rand.Int64N(1e9)-5e8) / 1000
+		case 2:
+			v = float64(rand.IntN(2000)-1000) / 8
+		case 3:
+			v = (rand.Float64() - 0.5) * math.Pow10(rand.IntN(18))
+		default:
+			v = math.Copysign(math.Pow10(rand.IntN(30)-15)*float64(rand.IntN(10)), rand.Float64()-0.5)
+		}
+		scaled, ok := ScaledOf(v, scale)
+		if !ok {
+			continue
+		}
+		d, _, err := apd.NewFromString(strconv.FormatFloat(v, 'g', -1, 64))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rounded apd.Decimal
+		if _, err := rounding.Quantize(&rounded, d, int32(-scale)); err != nil {
+			t.Fatal(err)
+		}
+		want, err := appendDecimal(nil, &rounded, int32(scale))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, ok := StoredScaled(scaled, precision)
+		back, also := ScaledIn(want)
+		if !ok || !also || back != scaled || !bytes.Equal(got, want) {
+			t.Fatalf("%v with %d digits is %x (%d), and not %x (%d)", v, scale, got, scaled, want, back)
+		}
+		if f, ok := FloatOf(scaled, scale); ok {
+			if want, err := rounded.Float64(); err != nil || want != f {
+				t.Fatalf("%s is %v, and not %v", &rounded, f, want)
+			}
+		}
+		made++
+	}
+	if made < 20_000 {
+		t.Errorf("%d numbers of 50,000 had few digits", made)
+	}
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1e18, -1e300} {
+		if n, ok := ScaledOf(v, 2); ok {
+			t.Errorf("%v is %d", v, n)
+		}
+	}
+	if _, ok := StoredScaled(1000, 3); ok {
+		t.Error("four digits are stored in three")
+	}
+	if n, ok := UnitsOf(-999, 2); !ok || n != -99900 {
+		t.Errorf("-999 are %d hundredths", n)
+	}
+	if n, ok := UnitsOf(1e17, 2); ok {
+		t.Errorf("1e17 are %d hundredths", n)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"math/bits"
+	"strconv"
 	"time"
 
 	"github.com/cockroachdb/apd/v3"
@@ -47,6 +49,7 @@ const (
 // field is a column of a Layout.
 type field struct {
 	form form
+	kind ValueKind
 	typ  sql.Type
 	// width is the Go type's bits: an engine that expects an int32 gets no int64.
 	width byte
@@ -83,9 +86,17 @@ func NewLayout(columns []sql.Type, digits func(int) int) (*Layout, error) {
 // newField decides how values of a type are written. Error: ErrType.
 func newField(t sql.Type, digits int) (field, error) {
 	f := field{typ: t, digits: digits}
+	if err := f.decide(t); err != nil {
+		return f, err
+	}
+	f.kind = kindOf(&f)
+	return f, nil
+}
+
+func (f *field) decide(t sql.Type) error {
 	switch {
 	case types.IsGeometry(t):
-		return f, fmt.Errorf("%w: %s", ErrType, t)
+		return fmt.Errorf("%w: %s", ErrType, t)
 	case types.IsDecimal(t):
 		f.form = formDecimal
 	case types.IsFloat(t):
@@ -125,9 +136,9 @@ func newField(t sql.Type, digits int) (field, error) {
 	case types.IsTextBlob(t), types.IsBinaryType(t):
 		f.form = formBinary
 	default:
-		return f, fmt.Errorf("%w: %s", ErrType, t)
+		return fmt.Errorf("%w: %s", ErrType, t)
 	}
-	return f, nil
+	return nil
 }
 
 // Append appends a row. Errors: ErrForm for a row of another length, ErrValue.
@@ -466,4 +477,203 @@ func decodeDecimal(b []byte, scale int32) (v any, rest []byte, err error) {
 	d := &apd.Decimal{Negative: flip != 0, Exponent: -scale}
 	d.Coeff.SetMathBigInt(new(big.Int).SetBytes(digits))
 	return d, b[size:], nil
+}
+
+// DecimalValue is a stored decimal as a number. Error: ErrForm.
+func (l *Layout) DecimalValue(column int, stored []byte) (*apd.Decimal, error) {
+	v, rest, err := decodeDecimal(stored, scale(l.fields[column].typ))
+	if err != nil || len(rest) != 0 {
+		return nil, ErrForm
+	}
+	return v.(*apd.Decimal), nil
+}
+
+// Store returns a value of the column's own Go type as a Value. Error: ErrValue.
+func (l *Layout) Store(column int, v any) (Value, error) {
+	f := &l.fields[column]
+	switch x := v.(type) {
+	case *apd.Decimal:
+		if f.form == formDecimal {
+			b, err := appendDecimal(nil, x, scale(f.typ))
+			return Value{Kind: Decimal, Bytes: b}, err
+		}
+	case time.Time:
+		if f.form == formTime {
+			return Value{Kind: Moment, Int: x.UnixMicro()}, nil
+		}
+	}
+	return Value{}, f.wrong(v)
+}
+
+// mostFast is how many digits the integers have that ScaledOf works with: a sum of two of them is an int64.
+const mostFast = 18
+
+var powersOfTen = func() (all [mostFast + 1]int64) {
+	all[0] = 1
+	for i := 1; i < len(all); i++ {
+		all[i] = 10 * all[i-1]
+	}
+	return all
+}()
+
+// ScaledOf is an approximate number as an integer in units of the last digit of a decimal with so many digits behind its point. Halves are rounded away from
+// zero. What is rounded are the fewest digits that are read back as the same number. ok false: it has too many digits.
+func ScaledOf(v float64, scale int) (n int64, ok bool) {
+	var room [32]byte
+	text := strconv.AppendFloat(room[:0], v, 'e', -1, 64)
+	negative := text[0] == '-'
+	if negative {
+		text = text[1:]
+	}
+	exponent, at := 0, 0
+	for ; at < len(text) && text[at] != 'e'; at++ {
+		switch c := text[at]; {
+		case c >= '0' && c <= '9':
+			if n = n*10 + int64(c-'0'); at > 0 {
+				exponent--
+			}
+		case c != '.': // no finite number
+			return 0, false
+		}
+	}
+	if at == len(text) {
+		return 0, false
+	}
+	e, err := strconv.Atoi(string(text[at+1:]))
+	if err != nil {
+		return 0, false
+	}
+	switch move := exponent + e + scale; {
+	case move >= 0:
+		if move > mostFast || n > (powersOfTen[mostFast]-1)/powersOfTen[move] {
+			return 0, n == 0
+		}
+		n *= powersOfTen[move]
+	case move < -mostFast:
+		n = 0
+	default:
+		unit := powersOfTen[-move]
+		rest := n % unit
+		if n /= unit; rest >= unit-rest {
+			n++
+		}
+	}
+	if n >= powersOfTen[mostFast] {
+		return 0, false
+	}
+	if negative {
+		n = -n
+	}
+	return n, true
+}
+
+// StoredScaled is an integer in units of a decimal's last digit as it is stored. ok false: it has more digits than the decimal.
+func StoredScaled(n int64, precision int) (stored []byte, ok bool) {
+	u, negative := uint64(n), n < 0
+	if negative {
+		u = -u
+	}
+	if precision < mostFast && u >= uint64(powersOfTen[precision]) {
+		return nil, false
+	}
+	size := (bits.Len64(u) + 7) / 8
+	stored = make([]byte, 1+size)
+	stored[0] = byte(0x80 + size)
+	for i := size; i > 0; i-- {
+		stored[i] = byte(u)
+		u >>= 8
+	}
+	if negative {
+		stored[0] = byte(0x80 - size)
+		for i := range stored[1:] {
+			stored[1+i] ^= 0xff
+		}
+	}
+	return stored, true
+}
+
+// ScaledIn is a stored decimal as an integer in units of its last digit. ok false: it has more than 18 digits.
+func ScaledIn(stored []byte) (n int64, ok bool) {
+	size, flip := int(stored[0])-0x80, byte(0)
+	if size < 0 {
+		size, flip = -size, 0xff
+	}
+	if size > 8 {
+		return 0, false
+	}
+	var u uint64
+	for _, c := range stored[1 : 1+size] {
+		u = u<<8 | uint64(c^flip)
+	}
+	if u >= uint64(powersOfTen[mostFast]) {
+		return 0, false
+	}
+	if n = int64(u); flip != 0 {
+		n = -n
+	}
+	return n, true
+}
+
+// UnitsOf is an integer in units of the last digit of a decimal. ok false: it has too many digits.
+func UnitsOf(n int64, scale int) (units int64, ok bool) {
+	if scale > mostFast || n > (powersOfTen[mostFast]-1)/powersOfTen[scale] || n < -(powersOfTen[mostFast]-1)/powersOfTen[scale] {
+		return 0, false
+	}
+	return n * powersOfTen[scale], true
+}
+
+// mostExact is the largest integer up to which a DOUBLE has every one.
+const mostExact = 1 << 53
+
+// FloatOf is an integer in units of a decimal's last digit as the DOUBLE that is nearest. ok false: it has too many digits.
+func FloatOf(n int64, scale int) (f float64, ok bool) {
+	if n > mostExact || n < -mostExact || scale > mostFast {
+		return 0, false
+	}
+	return float64(n) / float64(powersOfTen[scale]), true // both are exact, so the quotient is the nearest
+}
+
+// appendDigits appends the digits of a stored decimal, which has at least one before its point.
+func appendDigits(dst, stored []byte, scale int) []byte {
+	n, negative := int(stored[0])-0x80, false
+	if n < 0 {
+		n, negative = -n, true
+	}
+	if negative {
+		dst = append(dst, '-')
+	}
+	if n > 8 {
+		d, _, err := decodeDecimal(stored, int32(scale))
+		if err != nil { // find has judged its form, but for zeros before the first digit
+			return dst
+		}
+		whole := d.(*apd.Decimal)
+		text := whole.Coeff.MathBigInt().Append(nil, 10)
+		return pointed(dst, text, scale)
+	}
+	var u uint64
+	for _, c := range stored[1 : 1+n] {
+		if negative {
+			c = ^c
+		}
+		u = u<<8 | uint64(c)
+	}
+	var room [20]byte
+	return pointed(dst, strconv.AppendUint(room[:0], u, 10), scale)
+}
+
+// pointed appends digits with a point before the last so many.
+func pointed(dst, digits []byte, scale int) []byte {
+	if scale == 0 {
+		return append(dst, digits...)
+	}
+	if before := len(digits) - scale; before > 0 {
+		dst = append(append(dst, digits[:before]...), '.')
+		return append(dst, digits[before:]...)
+	}
+	dst = append(dst, '0', '.')
+	for range scale - len(digits) {
+		dst = append(dst, '0')
+	}
+	return append(dst, digits...)
 }

@@ -146,7 +146,7 @@ func (b *book) work(h *sim.Member) {
 		}
 		return v, nil
 	}
-	w := &worker{process: h.Process(), Worker: txn.New(n, txn.Options{View: view, Snapshot: n.View, Staged: machineOf(h).Staged, Lane: lane,
+	w := &worker{process: h.Process(), Worker: txn.New(n, txn.Options{View: view, Newest: n.Get, Snapshot: n.View, Staged: machineOf(h).Staged, Lane: lane,
 		LockBytes: b.lockBytes, StageBytes: b.stage, PieceBytes: b.piece, Verify: b.verify, Break: b.defect})}
 	b.workers[h] = w
 	w.Run()

@@ -147,3 +147,37 @@ func TestFreeze(t *testing.T) {
 	x.WriteDone()
 	x.Rollback()
 }
+
+// TestTheNextTransactionOfASessionIsLight: what a transaction has written does not count for the next one of its session, which has what both keep locked in common.
+func TestTheNextTransactionOfASessionIsLight(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	h := w.hold(nil)
+	begin := func() *Tx {
+		x, err := h.Begin()
+		w.must(err)
+		w.must(x.UseTable(w.table.ID, w.table.Version, lock.IntentExclusive, patient))
+		return x
+	}
+	x := begin()
+	for i := range 20 {
+		w.must(w.set(x, fmt.Sprint("row ", i), "a row with some bytes"))
+	}
+	w.must(x.Commit())
+	x = begin()
+	y := w.begin()
+	read := func(x *Tx, key string) error {
+		_, _, _, err := x.LockRow(w.table.ID, 0, []byte(key), lock.Exclusive, patient)
+		return err
+	}
+	w.must(read(x, "a"))
+	w.must(w.set(y, "b", "1"))
+	got := w.later(func() error { return read(x, "b") })
+	if err := read(y, "a"); err != nil {
+		t.Errorf("the one that has written gives up: %v", err)
+	}
+	if err := <-got; !errors.Is(err, ErrDeadlock) {
+		t.Errorf("the one that has written nothing does not give up: %v", err)
+	}
+	y.Rollback()
+}

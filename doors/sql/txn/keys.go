@@ -126,7 +126,7 @@ func (x *Tx) ShareSince(locks int, table, index uint64, key []byte) {
 // lockFree locks a key that no other transaction has staged. It waits for one that has before it asks for the lock: a row that it does not get in time
 // stays free. Behind the lock it looks again, because what was staged meanwhile needs the lock no more.
 func (x *Tx) lockFree(table uint64, full []byte, mode lock.Mode, wait Wait) error {
-	if err := x.passStaged(table, stagedKey(full, mode), wait); err != nil {
+	if err := x.passKey(table, full, mode, wait); err != nil {
 		return err
 	}
 	if err := x.lock(full, mode, wait); err != nil {
@@ -136,6 +136,14 @@ func (x *Tx) lockFree(table uint64, full []byte, mode lock.Mode, wait Wait) erro
 		if err := x.lockOver(table, full, mode, wait); err != nil {
 			return err
 		}
+	}
+	return x.passKey(table, full, mode, wait)
+}
+
+// passKey waits for a transaction that has staged a key.
+func (x *Tx) passKey(table uint64, full []byte, mode lock.Mode, wait Wait) error {
+	if len(x.t.w.opt.Staged().All) == 0 {
+		return nil
 	}
 	return x.passStaged(table, stagedKey(full, mode), wait)
 }
@@ -190,7 +198,7 @@ func (x *Tx) LockRange(table, index uint64, from, to []byte, mode lock.Mode, wai
 	if err := x.passStaged(table, in, wait); err != nil { // before, so that a range that it does not get in time stays free
 		return err
 	}
-	x.owner.SetWeight(x.weight())
+	x.weigh()
 	x.ranged = true
 	r, err := x.owner.LockRange(tableKey(table), lower, upper, mode, wait.Time != 0)
 	if err := x.granted(mode, x.t.await(x.owner, r, err, x.turn, wait, &x.shown.waits)); err != nil {

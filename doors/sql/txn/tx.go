@@ -37,6 +37,9 @@ type Tx struct {
 	staged *staged // what the log has of it; nil: nothing
 	small  bool    // nothing can be staged: the cluster's level does not have that
 
+	key     []byte // of full
+	weighed int64  // one more than the locks know of weight; 0: nothing, for the session's last transaction may have set it
+
 	wrote  *entry.Result    // of its last command that took effect; nil: there was none
 	locked bool             // it holds a lock that is not Metadata: before it commits the term is confirmed
 	tables map[uint64]*used // by id
@@ -110,7 +113,7 @@ func (x *Tx) lock(key []byte, mode lock.Mode, wait Wait) error {
 	if x.ended {
 		return ErrEnded
 	}
-	x.owner.SetWeight(x.weight())
+	x.weigh()
 	r, err := x.owner.Lock(key, mode, wait.Time != 0)
 	x.count(r)
 	return x.granted(mode, x.t.await(x.owner, r, err, x.turn, wait, &x.shown.waits))
@@ -125,6 +128,14 @@ func (x *Tx) count(r *lock.Request) {
 
 // Waited is how many locks the transaction has waited for.
 func (x *Tx) Waited() int { return x.waited }
+
+// weigh tells the locks how many bytes the transaction has written.
+func (x *Tx) weigh() {
+	if n := x.weight(); n < 0 || n+1 != x.weighed {
+		x.owner.SetWeight(n)
+		x.weighed = n + 1
+	}
+}
 
 // weight is how many bytes the transaction has written, by which one of a circle is chosen to give up.
 func (x *Tx) weight() int64 {
@@ -155,7 +166,7 @@ func (x *Tx) granted(mode lock.Mode, err error) error {
 // committed last. stored is how many bytes the store has for it, -1 for no row, as Put wants to know.
 func (x *Tx) LockRow(table, index uint64, key []byte, mode lock.Mode, wait Wait) (value []byte, exists bool, stored int, err error) {
 	x.turn.Step()
-	full := append(sqlmachine.AppendPrefix(nil, table, index), key...)
+	full := x.full(table, index, key)
 	early := x.t.w.opt.Break.ViewBeforeLock
 	if early {
 		if value, exists, err = x.newest(table, full); err != nil {
@@ -193,8 +204,26 @@ func (x *Tx) LockRow(table, index uint64, key []byte, mode lock.Mode, wait Wait)
 	return value, exists, stored, nil
 }
 
-// newest reads a row as it was committed last.
+// full is a key as the store has it, until the next call.
+func (x *Tx) full(table, index uint64, key []byte) []byte {
+	x.key = append(sqlmachine.AppendPrefix(x.key[:0], table, index), key...)
+	return x.key
+}
+
+// newest reads a row as it was committed last. Where nothing is staged, the row lies in its place alone, and no command changes it: it is locked, or the caller
+// does not mind.
 func (x *Tx) newest(table uint64, full []byte) (value []byte, exists bool, err error) {
+	if opt := &x.t.w.opt; opt.Newest != nil {
+		if before := opt.Staged(); len(before.All) == 0 {
+			value, exists, err = opt.Newest(nil, full)
+			if opt.Staged() == before {
+				if err == nil && exists && sqlmachine.HasHead(full) {
+					_, value, err = sqlmachine.Row(value)
+				}
+				return value, exists, err
+			}
+		}
+	}
 	view, err := x.t.w.view()
 	if err != nil {
 		return nil, false, err

@@ -68,7 +68,7 @@ func newWorld(t testing.TB, with ...func(*Options)) *world {
 		}
 		return results[0], nil
 	})
-	w.opt = Options{View: func() (store.View, error) { return w.rig.Store.NewView(), nil }, Staged: m.Staged, LockBytes: 1 << 20, Verify: true}
+	w.opt = Options{View: func() (store.View, error) { return w.rig.Store.NewView(), nil }, Newest: w.rig.Store.Get, Staged: m.Staged, LockBytes: 1 << 20, Verify: true}
 	for _, change := range with {
 		change(&w.opt)
 	}
@@ -576,4 +576,53 @@ func TestTheBoundOfLocksOutlivesATerm(t *testing.T) {
 	if held := w.w.HeldLocks(); held != 0 {
 		t.Errorf("a follower holds %d bytes of locks", held)
 	}
+}
+
+// TestALockedRowIsReadWithoutAView: a row that is locked is read from the store, and opens a View only where a large transaction's rows are not in their places yet.
+func TestALockedRowIsReadWithoutAView(t *testing.T) {
+	t.Parallel()
+	var views atomic.Int32
+	s := newStaging(t, func(o *Options) {
+		open := o.View
+		o.View = func() (store.View, error) {
+			views.Add(1)
+			return open()
+		}
+	})
+	x := s.begin()
+	s.must(s.set(x, "a01", "old"))
+	s.must(x.Commit())
+	read := func(want string) {
+		t.Helper()
+		x := s.begin()
+		value, exists, stored, err := x.LockRow(s.table.ID, 0, []byte("a01"), lock.Exclusive, patient)
+		if s.must(err); !exists || string(value) != want || stored != len(want) {
+			t.Errorf("a01 is %q (%v, %d bytes), and not %q", value, exists, stored, want)
+		}
+		if value, exists, err := x.Newest(s.table.ID, 0, []byte("a01")); err != nil || !exists || string(value) != want {
+			t.Errorf("the newest a01 is %q (%v, %v), and not %q", value, exists, err, want)
+		}
+		x.Rollback()
+	}
+	views.Store(0)
+	if read("old"); views.Load() > 0 {
+		t.Errorf("%d views were opened for a row", views.Load())
+	}
+	s.held[sqlpart.Move].Store(true)
+	large := s.begin()
+	s.fill(large, "a", 12)
+	done := make(chan error, 1)
+	go func() { done <- large.Commit() }()
+	wait.Until(t, "the large transaction is committed", func() bool {
+		all := s.m.Staged().All
+		return len(all) == 1 && all[0].Committed
+	})
+	y := s.begin() // the row waits for its piece, or is read from it
+	if value, exists, err := y.Newest(s.table.ID, 0, []byte("a01")); err != nil || !exists || string(value) != "a row 1" {
+		t.Errorf("behind the commit the newest a01 is %q (%v, %v)", value, exists, err)
+	}
+	y.Rollback()
+	s.held[sqlpart.Move].Store(false)
+	s.must(<-done)
+	read("a row 1")
 }

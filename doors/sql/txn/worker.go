@@ -58,6 +58,8 @@ var (
 type Options struct {
 	// View opens a view of the rows of one applied index, at least that of every result the member has given. *node.Node's View is one.
 	View func() (store.View, error)
+	// Newest reads a row as the store has it, with its head. It is asked for rows that are locked, which nothing changes. Nil: a View is opened for each.
+	Newest func(dst, key []byte) (value []byte, exists bool, err error)
 	// Snapshot opens one for the consistent reads of a transaction, which says how long it may live. Nil: View does, and nothing bounds it here.
 	Snapshot func() (*node.View, error)
 	// Lane is the door's lane of the log.
