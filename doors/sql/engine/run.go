@@ -220,7 +220,15 @@ func (s *Session) ready(c *sql.Context, st *Statement, node sql.Node, flags *sql
 // bound is a statement with its names resolved, and with constants that the planner may use.
 func bound(c *sql.Context, b *planbuilder.Builder, ast sqlparser.Statement, text string) (sql.Node, *sql.QueryFlags, error) {
 	node, flags, err := b.BindOnly(ast, text, nil)
+	if sql.ErrTableNotFound.Is(err) {
+		if n, f, ok := boundAround(c, b, text); ok {
+			node, flags, err = n, f, nil
+		}
+	}
 	if err != nil {
+		return nil, nil, err
+	}
+	if node, err = everywhere(c, node, passedOn); err != nil {
 		return nil, nil, err
 	}
 	if node, err = carrying(c, node); err != nil {
