@@ -29,6 +29,7 @@ type Outcome struct {
 // Run runs a statement. begin returns the transaction that it belongs to, and is called if it needs one; nil: it gets none. A result's rows are
 // sent as they are made. Errors are *wire.Error, or those of txn: the door knows what becomes of the transaction.
 func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, begin func() (*txn.Tx, error), to *wire.Answer) (out Outcome, err error) {
+	s.shows, s.row = !st.tables && (st.Kind == KindOther || st.Kind == KindRead), 0
 	if st.shape != nil {
 		if out, ok, err := s.direct(ctx, st, params, begin, to); ok {
 			return out, err
@@ -43,7 +44,6 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 	s.digits = nil
 	s.moves, s.movesAny = movedBy(st, s.gathered != nil)
 	s.updates, s.upserts, s.rejected = s.gathered == nil && verbOf(st.ast) == "UPDATE", upserts(st.ast), lockedRow{}
-	s.shows, s.row = !st.tables && (st.Kind == KindOther || st.Kind == KindRead), 0
 	if _, ok := st.ast.(*sqlparser.Set); ok {
 		s.settings = ""
 	}
