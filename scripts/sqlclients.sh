@@ -2,6 +2,7 @@
 # MySQL drivers of other languages at exact versions, for the sql door's conformance run. Safe to repeat.
 #
 #   build/suites/sql-python/   a virtual environment with PyMySQL and mysql-connector-python
+#   build/suites/sql-django/   Django with the sources of its tests, and what they need
 #   build/suites/sql-node/     mysql2 for Node.js and what that needs
 set -eu
 cd "$(dirname "$0")/.."
@@ -31,6 +32,16 @@ if fresh "$suites/sql-python" "$*"; then
 	quietly python3 -m venv "$suites/sql-python"
 	quietly "$suites/sql-python/bin/pip" install --disable-pip-version-check --no-deps "$@"
 	echo "$*" >"$suites/sql-python.from"
+fi
+
+set -- Django==5.1.4 asgiref==3.8.1 sqlparse==0.5.3 PyMySQL==1.1.1 tblib==3.0.0
+if fresh "$suites/sql-django" "$*"; then
+	quietly python3 -m venv "$suites/sql-django"
+	quietly "$suites/sql-django/bin/pip" install --disable-pip-version-check --no-deps "$@"
+	quietly "$suites/sql-django/bin/pip" download --disable-pip-version-check --no-deps --no-binary Django --dest build/scratch "$1" # the wheel has no tests
+	mkdir -p "$suites/sql-django/django"
+	tar -xzf build/scratch/[Dd]jango-5.1.4.tar.gz -C "$suites/sql-django/django" --strip-components=1
+	echo "$*" >"$suites/sql-django.from"
 fi
 
 missing=

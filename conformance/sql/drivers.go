@@ -140,9 +140,10 @@ func rolledBack(ctx context.Context, db *sql.DB) error {
 // foreignClient is a program in another language: its arguments are the host and the port. It prints what it did, and ends with 1 on a surprise.
 type foreignClient struct {
 	name    string
-	program string   // below the directory of clients, or in PATH where it has no slash
-	script  string   // below the repository
-	env     []string // further variables; CLIENTS stands for the directory of clients
+	program string        // below the directory of clients, or in PATH where it has no slash
+	script  string        // below the repository
+	env     []string      // further variables; CLIENTS stands for the directory of clients
+	most    time.Duration // how long it may take; 0: patience
 }
 
 var foreign = []foreignClient{
@@ -150,6 +151,7 @@ var foreign = []foreignClient{
 	{name: "mysql-connector-python, prepared", program: "sql-python/bin/python", script: "conformance/sql/clients/prepared.py"},
 	{name: "mysql2 for Node.js", program: "node", script: "conformance/sql/clients/mysql2.js",
 		env: []string{"NODE_PATH=CLIENTS/sql-node/node_modules"}},
+	{name: "Django's own tests", program: "sql-django/bin/python", script: "conformance/sql/clients/django/run.py", most: 15 * time.Minute},
 }
 
 func (s *suite) foreign(c foreignClient) (string, error) {
@@ -162,7 +164,11 @@ func (s *suite) foreign(c foreignClient) (string, error) {
 		program = filepath.Join(clients, program)
 	}
 	host, port := place(s.node())
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	most := patience
+	if c.most > 0 {
+		most = c.most
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, c.script, host, port)
 	cmd.Env = os.Environ()

@@ -77,7 +77,7 @@ const lockWaitVariable = "innodb_lock_wait_timeout"
 // globals guards what the library keeps for the whole process.
 var globals sync.Once
 
-// setGlobals gives the library's variables the values of this server. They are the same for every engine of a process.
+// setGlobals gives the library's variables the values of this server, and its rules our judgement. They are the same for every engine of a process.
 func setGlobals() {
 	globals.Do(func() {
 		sql.SystemVariables.AddSystemVariables([]sql.SystemVariable{&sql.MysqlSystemVariable{Name: ackVariable, Default: "commit", Dynamic: true,
@@ -89,6 +89,11 @@ func setGlobals() {
 				Type: types.NewSystemIntType(viewAgeVariable, 1, mostViewAge, false)},
 			&sql.MysqlSystemVariable{Name: viewBytesVariable, Default: int64(viewBytes), Dynamic: true, Scope: sql.GetMysqlScope(sql.SystemVariableScope_Session),
 				Type: types.NewSystemIntType(viewBytesVariable, 1<<20, math.MaxInt64, false)}})
+		for i, r := range analyzer.OnceBeforeDefault {
+			if r.Id.String() == "validateGroupBy" {
+				analyzer.OnceBeforeDefault[i].Apply = judgedTwice(r.Apply)
+			}
+		}
 		for name, value := range map[string]any{
 			"version": Version, "version_comment": "Holdfast", "lower_case_table_names": int8(1), "max_allowed_packet": int64(64 << 20),
 			"transaction_isolation": "REPEATABLE-READ", "character_set_server": "utf8mb4", "collation_server": "utf8mb4_general_ci",

@@ -29,6 +29,7 @@ type Outcome struct {
 // Run runs a statement. begin returns the transaction that it belongs to, and is called if it needs one; nil: it gets none. A result's rows are
 // sent as they are made. Errors are *wire.Error, or those of txn: the door knows what becomes of the transaction.
 func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, begin func() (*txn.Tx, error), to *wire.Answer) (out Outcome, err error) {
+	s.shows, s.row = !st.tables && (st.Kind == KindOther || st.Kind == KindRead), 0
 	if st.shape != nil {
 		if out, ok, err := s.direct(ctx, st, params, begin, to); ok {
 			return out, err
@@ -43,7 +44,6 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 	s.digits = nil
 	s.moves, s.movesAny = movedBy(st, s.gathered != nil)
 	s.updates, s.upserts, s.rejected = s.gathered == nil && verbOf(st.ast) == "UPDATE", upserts(st.ast), lockedRow{}
-	s.shows, s.row = !st.tables && (st.Kind == KindOther || st.Kind == KindRead), 0
 	if _, ok := st.ast.(*sqlparser.Set); ok {
 		s.settings = ""
 	}
@@ -227,7 +227,15 @@ func (s *Session) ready(c *sql.Context, st *Statement, node sql.Node, flags *sql
 // bound is a statement with its names resolved, and with constants that the planner may use.
 func bound(c *sql.Context, b *planbuilder.Builder, ast sqlparser.Statement, text string) (sql.Node, *sql.QueryFlags, error) {
 	node, flags, err := b.BindOnly(ast, text, nil)
+	if sql.ErrTableNotFound.Is(err) {
+		if n, f, ok := boundAround(c, b, text); ok {
+			node, flags, err = n, f, nil
+		}
+	}
 	if err != nil {
+		return nil, nil, err
+	}
+	if node, err = everywhere(c, node, passedOn); err != nil {
 		return nil, nil, err
 	}
 	if node, err = carrying(c, node); err != nil {

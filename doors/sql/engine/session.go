@@ -188,7 +188,7 @@ func (s *Session) useTable(databaseName, name string, mode lock.Mode) (*sqlmachi
 		return tableOf(s.catalogue().Database(nameOf(databaseName)), nameOf(name))
 	}
 	t := find()
-	if t == nil || s.begin == nil {
+	if t == nil || s.begin == nil || s.shows { // a lock held to the end of the transaction would keep every DROP TABLE of the server waiting
 		return t, nil
 	}
 	tx, err := s.transaction()

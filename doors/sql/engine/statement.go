@@ -148,9 +148,7 @@ func (e *Engine) parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 	if next > 0 && next < len(text) {
 		text, rest = text[:next], strings.TrimLeft(text[next:], " \t\r\n;")
 	}
-	if clauses != given { // clients and operators see what the client has sent
-		text = given[:len(given)-len(rest)]
-	}
+	text = given[:len(given)-len(rest)] // clients and operators see what the client has sent
 	s = &Statement{Text: strings.TrimRight(text, " \t\r\n;"), ast: ast, limit: hintedLimit(text), shape: executor.ShapeOf(ast)}
 	if err := s.classify(); err != nil {
 		return nil, "", err
@@ -304,6 +302,7 @@ func (v *survey) selects(n sqlparser.SelectStatement, mark *marking) {
 			v.refuse("locks on a UNION")
 		}
 		v.into(a.Into)
+		limited(a.Limit)
 		v.selects(a.Left, mark)
 		v.selects(a.Right, mark)
 		v.walk(a.With, mark)
@@ -311,6 +310,8 @@ func (v *survey) selects(n sqlparser.SelectStatement, mark *marking) {
 		v.walk(a.Limit, mark)
 	case *sqlparser.Select:
 		v.into(a.Into)
+		limited(a.Limit)
+		ordinals(a)
 		own := mark
 		if a.Lock != nil && a.Lock.Type != "" {
 			m, err := markingOf(a.Lock)

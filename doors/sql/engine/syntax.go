@@ -15,7 +15,7 @@ import (
 var use = regexp.MustCompile(`(?i)^use\s+([a-z_$][a-z0-9_$]*)`)
 
 // parse parses the first statement of a text and returns the text, in which the name behind USE may have got quotes: the parser takes no keyword
-// there, and MySQL takes those that are not reserved. So may hints be written in another way, and other names get quotes.
+// there, and MySQL takes those that are not reserved. So may hints and parentheses be written in another way, and other names get quotes.
 // next is where the statement ends.
 func parse(text string, options sqlparser.ParserOptions) (ast sqlparser.Statement, next int, parsed string, err error) {
 	ast, next, err = sqlparser.ParseOneWithOptions(context.Background(), text, options)
@@ -29,6 +29,16 @@ func parse(text string, options sqlparser.ParserOptions) (ast sqlparser.Statemen
 		if quoted := plainHints(text); quoted != text {
 			if ast, next, err := sqlparser.ParseOneWithOptions(context.Background(), quoted, options); err == nil {
 				return ast, next, quoted, nil
+			}
+		}
+	}
+	for _, written := range []func(string, bool) string{parenthesized, unparenthesized} {
+		if err == nil {
+			break
+		}
+		if other := written(text, options.AnsiQuotes); other != text {
+			if ast, next, err := sqlparser.ParseOneWithOptions(context.Background(), other, options); err == nil {
+				return ast, next, other, nil
 			}
 		}
 	}

@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"sort"
+	"strings"
+)
+
+// The library's parser takes EXISTS as a condition alone, and no SELECT that stands in parentheses by itself. Both are MySQL's language: object-relational
+// mappers write them. A statement that the parser refuses is written with parentheses, or without them, and read again.
+
+// parenthesized puts each EXISTS (…) in parentheses, where the parser takes it as a value.
+func parenthesized(text string, ansi bool) string {
+	s := &signs{text: text, ansi: ansi}
+	var before, behind []int // places in the text
+	var open []bool          // of each parenthesis that is open: it is that of an EXISTS
+	exists := -1             // where the word before begins, if that is EXISTS
+	for s.next(); s.now.text != "" || s.now.quoted; {
+		switch at := s.now.at; {
+		case s.now.quoted:
+			exists = -1
+			s.next()
+		case s.now.text == "(":
+			open = append(open, exists >= 0)
+			if exists >= 0 {
+				before = append(before, exists)
+			}
+			exists = -1
+			s.next()
+		case s.now.text == ")":
+			if n := len(open); n > 0 {
+				if open[n-1] {
+					behind = append(behind, at+1)
+				}
+				open = open[:n-1]
+			}
+			exists = -1
+			s.next()
+		case s.word("exists"):
+			exists = at
+		default:
+			exists = -1
+			s.next()
+		}
+	}
+	if len(before) == 0 || len(before) != len(behind) {
+		return text
+	}
+	sort.Ints(behind)
+	var out strings.Builder
+	copied := 0
+	for len(before)+len(behind) > 0 {
+		if len(before) > 0 && before[0] < behind[0] {
+			out.WriteString(text[copied:before[0]] + "(")
+			copied, before = before[0], before[1:]
+			continue
+		}
+		out.WriteString(text[copied:behind[0]] + ")")
+		copied, behind = behind[0], behind[1:]
+	}
+	return out.String() + text[copied:]
+}
+
+// unparenthesized has blanks in place of the parentheses around the first SELECT of a text, where nothing but ORDER BY and LIMIT follows them. A SELECT
+// that has either of these inside its parentheses stays as it is.
+func unparenthesized(text string, ansi bool) string {
+	s := &signs{text: text, ansi: ansi}
+	s.next()
+	if s.now.text != "(" || s.now.quoted {
+		return text
+	}
+	from, to, depth := s.now.at, -1, 0
+	for ; to < 0 && (s.now.text != "" || s.now.quoted); s.next() {
+		switch {
+		case s.now.quoted:
+		case s.now.text == "(":
+			depth++
+		case s.now.text == ")":
+			if depth--; depth == 0 {
+				to = s.now.at
+			}
+		case depth == 1 && (strings.EqualFold(s.now.text, "order") || strings.EqualFold(s.now.text, "limit")):
+			return text
+		}
+	}
+	if to < 0 || s.now.text != "" && !s.now.quoted && !strings.EqualFold(s.now.text, "order") && !strings.EqualFold(s.now.text, "limit") {
+		return text
+	}
+	return text[:from] + " " + text[from+1:to] + " " + text[to+1:]
+}
