@@ -26,6 +26,7 @@ type conn struct {
 	session Session
 	stmts   map[uint32]*statement
 	lastID  uint32    // of a statement
+	params  []Param   // of the statement that runs; kept for the next one
 	long    int       // bytes of all parameters that were sent in pieces
 	dueAt   time.Time // the read deadline that was set; zero: another one is set
 	parent  context.Context
