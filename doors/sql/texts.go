@@ -14,8 +14,9 @@ import (
 type texts struct {
 	room wire.Room // nil: memory is not counted
 
-	mu  sync.Mutex
-	all map[textKey]*text // guarded by mu
+	mu      sync.Mutex
+	all     map[textKey]*text // guarded by mu
+	handles int               // that clients have; guarded by mu
 }
 
 // textKey is what a statement is parsed by.
@@ -84,7 +85,7 @@ func (t *texts) enter(s *session, query []byte) (*text, error) {
 		if !t.draw(bytesOfHandle) {
 			return nil, s.d.noRoom()
 		}
-		x.uses++
+		x.use()
 		return x, nil
 	}
 	t.mu.Unlock()
@@ -97,7 +98,7 @@ func (t *texts) enter(s *session, query []byte) (*text, error) {
 	case rest != "":
 		return nil, wire.Errorf(1064, "You have an error in your SQL syntax; check the manual that corresponds to your MySQL server version for the right syntax to use near '%s' at line 1", short(rest))
 	}
-	x := &text{of: t, key: key, first: st, uses: 1, costs: bytesOfText + foldOfText*int64(len(query))}
+	x := &text{of: t, key: key, first: st, costs: bytesOfText + foldOfText*int64(len(query))}
 	if !st.Shared() {
 		x.spare = []*engine.Statement{st}
 	}
@@ -107,12 +108,13 @@ func (t *texts) enter(s *session, query []byte) (*text, error) {
 		if !t.draw(bytesOfHandle) {
 			return nil, s.d.noRoom()
 		}
-		other.uses++
+		other.use()
 		return other, nil
 	}
 	if !t.draw(x.costs + bytesOfHandle) {
 		return nil, s.d.noRoom()
 	}
+	x.use()
 	if x.hidden = st.Kind == engine.KindAccount; x.hidden { // its text may have a password
 		x.key = textKey{}
 		return x, nil
@@ -122,6 +124,13 @@ func (t *texts) enter(s *session, query []byte) (*text, error) {
 	}
 	t.all[key] = x
 	return x, nil
+}
+
+// Prepared is how many statements clients have prepared, and how many of them are kept.
+func (d *Door) Prepared() (handles, texts int) {
+	d.texts.mu.Lock()
+	defer d.texts.mu.Unlock()
+	return d.texts.handles, len(d.texts.all)
 }
 
 // noRoom is the error of a statement for which no memory is left.
@@ -137,12 +146,19 @@ func (t *texts) back(n int64) {
 	}
 }
 
+// use counts a session in. The caller holds the mutex.
+func (x *text) use() {
+	x.uses++
+	x.of.handles++
+}
+
 // leave counts out a session that does not have the statement any more.
 func (x *text) leave() {
 	t := x.of
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.back(bytesOfHandle)
+	t.handles--
 	if x.uses--; x.uses > 0 {
 		return
 	}

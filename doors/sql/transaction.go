@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/holdfastdb/holdfast/doors/sql/engine"
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
@@ -288,10 +289,12 @@ func (s *session) commitOpen() error {
 		return nil
 	}
 	tx := s.tx
+	var began time.Time
 	if tx.Writes() {
 		if err := s.beginWrite(); err != nil {
 			return err
 		}
+		began = s.d.counts.commits.Begin()
 	}
 	if s.writing != nil { // the write lasts as long as the commit
 		defer s.writing.WriteDone()
@@ -303,6 +306,7 @@ func (s *session) commitOpen() error {
 	if err := tx.Commit(); err != nil {
 		return err
 	}
+	s.d.counts.commits.End(began)
 	s.wrote(tx)
 	return nil
 }
