@@ -43,11 +43,14 @@ type session struct {
 	acked acked  // of the command that runs
 	rows  uint64 // that the statement has sent or changed
 	doing doing
+
+	opens func() (*txn.Tx, error) // begin, made once: a statement costs no allocation for it
 }
 
 // newSession is a client that has proved who it is.
 func (d *Door) newSession(c *wire.Client) (*session, error) {
 	s := &session{d: d, client: c, user: d.opt.Users.Client(c), turn: d.turns.Turn()}
+	s.opens = s.begin
 	s.accountName = s.user.Name.User + "@" + s.user.Name.Host
 	s.open()
 	if c.Database != "" {

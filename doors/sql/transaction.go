@@ -100,7 +100,7 @@ func (s *session) once(ctx context.Context, st *engine.Statement, params []wire.
 	if limit > 0 {
 		limited, cancel = context.WithTimeout(ctx, limit)
 	}
-	out, err := s.s.Run(limited, st, params, s.begin, to)
+	out, err := s.s.Run(limited, st, params, s.opens, to)
 	if cancel(); err != nil && isInterrupt(err) && ctx.Err() == nil {
 		err = wire.Errorf(errTooLong, "Query execution was interrupted, maximum statement execution time exceeded")
 	}
@@ -257,7 +257,7 @@ func (s *session) define(ctx context.Context, st *engine.Statement, to *wire.Ans
 		s.rollback()
 		return err
 	}
-	out, err := s.s.Run(ctx, st, nil, s.begin, to)
+	out, err := s.s.Run(ctx, st, nil, s.opens, to)
 	if err != nil {
 		err = s.failed(err, txn.Mark{})
 		s.rollback()
