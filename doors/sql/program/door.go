@@ -33,11 +33,9 @@ import (
 // The door's shares of --memory: what packets take, the locks of all transactions, and the statements that clients have prepared.
 const claimPackets, claimLocks, claimPrepared = "packets", "locks", "prepared"
 
-// leastPackets and leastLocks are what the door works with. A transaction that locks some ten thousand rows fits into leastLocks.
-const leastPackets, leastLocks = 8 << 20, 4 << 20
-
-// leastPrepared is what prepared statements have without borrowing. Few clients prepare many.
-const leastPrepared = 256 << 10
+// leastPackets, leastLocks and leastPrepared are what the door works with. A transaction that locks some ten thousand rows fits into leastLocks.
+// Few clients prepare many statements: those borrow.
+const leastPackets, leastLocks, leastPrepared = 8 << 20, 4<<20 - leastPrepared, 256 << 10
 
 // lane is the door's lane of the log (core/node/lane.go).
 const lane node.Lane = 3

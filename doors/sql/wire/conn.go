@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/bell"
 )
 
 // conn is one client's connection. Its fields belong to the goroutine of serve; what follows the blank line is guarded by mu.
@@ -316,7 +318,7 @@ func (c *conn) takeTurns() {
 	}
 	if c.direct >= straightStatements {
 		c.direct = 0
-		standBack()
+		bell.StandBack()
 	}
 }
 
