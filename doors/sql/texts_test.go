@@ -34,6 +34,28 @@ func TestPreparedStatementsAreShared(t *testing.T) {
 	r.exec(second, "USE other")
 	r.exec(second, "CREATE TABLE t (id INT PRIMARY KEY, c INT)")
 	r.exec(second, "INSERT INTO t VALUES (1, 7)")
+	const quoted = `SELECT "c" FROM t WHERE id = ?` // a text, or a column where the mode has ANSI_QUOTES
+	r.exec(second, "SET sql_mode = 'ANSI_QUOTES'")
+	literal, err := first.PrepareContext(context.Background(), quoted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	column, err := second.PrepareContext(context.Background(), quoted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said, number string
+	if err := literal.QueryRow(1).Scan(&said); err != nil || said != "c" {
+		t.Errorf("without ANSI_QUOTES: %q %v", said, err)
+	}
+	if err := column.QueryRow(1).Scan(&number); err != nil || number != "7" {
+		t.Errorf("with ANSI_QUOTES: %q %v", number, err)
+	}
+	if literal.Close() != nil || column.Close() != nil {
+		t.Error("a statement does not close")
+	}
+	r.exec(second, "SET sql_mode = DEFAULT")
+	r.exec(first, "SET @x = 1")
 	for _, text := range []string{
 		"SELECT c FROM t WHERE id = ?", // a shape of the executor
 		"SELECT a.c FROM t a JOIN t b ON a.id = b.id WHERE a.id = ? AND b.c IS NOT NULL",

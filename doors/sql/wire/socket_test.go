@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
+	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -12,7 +14,25 @@ import (
 // TestAConnectionStandsBack: a client whose next command is always there does not keep the only processor from one whose command comes meanwhile.
 func TestAConnectionStandsBack(t *testing.T) {
 	r := serve(t, nil)
-	quick, other := r.dial(t), r.dial(t)
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s")) // what is written is there at once: over TCP the kernel may take its time
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	dial := func() *raw {
+		from, err := net.Dial("unix", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		to, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		go r.Serve(context.Background(), to)
+		t.Cleanup(func() { _ = from.Close() })
+		return &raw{t, from}
+	}
+	quick, other := dial(), dial()
 	quick.login(rawCapabilities)
 	ofQuick := <-r.sessions
 	other.login(rawCapabilities)
