@@ -18,7 +18,7 @@ const straightStatements = 8
 // socket reads from a connection, and notes whether it had to wait. It belongs to the goroutine that reads.
 type socket struct {
 	nc     net.Conn
-	raw    syscall.RawConn // nil: waiting is not noted
+	raw    syscall.RawConn // nil: it is no socket, and counts as one that waits
 	waited bool            // since the reader has set it to false
 
 	// Of the read that runs.
@@ -53,6 +53,7 @@ func newSocket(nc net.Conn) *socket {
 // Read implements io.Reader, with the errors of a net.Conn.
 func (s *socket) Read(b []byte) (int, error) {
 	if s.raw == nil || len(b) == 0 {
+		s.waited = true // as far as is known
 		return s.nc.Read(b)
 	}
 	s.into = b
