@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 )
@@ -53,12 +54,20 @@ func TestAConnectionStandsBack(t *testing.T) {
 		return nil
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	quick.write(bytes.Repeat(query, statements))
-	if n := <-ranBefore; n > most {
-		t.Errorf("%d statements of one client ran before the only one of another, which came behind the %dth", n, sentAt)
+	const ok, rounds = 4 + 7, 5
+	var seen []int64
+	for range rounds {
+		ran.Store(0)
+		quick.write(bytes.Repeat(query, statements))
+		seen = append(seen, <-ranBefore)
+		for c, n := range map[*raw]int{quick: statements, other: 1} {
+			if _, err := io.ReadFull(c.nc, make([]byte, n*ok)); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	const ok = 4 + 7
-	if _, err := io.ReadFull(quick.nc, make([]byte, statements*ok)); err != nil {
-		t.Error(err)
+	slices.Sort(seen)
+	if seen[rounds/2] > most { // the kernel may have taken a processor away in one of them
+		t.Errorf("%d statements of one client ran before the only one of another, which came behind the %dth", seen, sentAt)
 	}
 }
