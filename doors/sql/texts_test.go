@@ -35,12 +35,13 @@ func TestPreparedStatementsAreShared(t *testing.T) {
 	r.exec(second, "CREATE TABLE t (id INT PRIMARY KEY, c INT)")
 	r.exec(second, "INSERT INTO t VALUES (1, 7)")
 	const quoted = `SELECT "c" FROM t WHERE id = ?` // a text, or a column where the mode has ANSI_QUOTES
-	r.exec(second, "SET sql_mode = 'ANSI_QUOTES'")
+	third := r.connect("other")
+	r.exec(third, "SET sql_mode = 'ANSI_QUOTES'")
 	literal, err := first.PrepareContext(context.Background(), quoted)
 	if err != nil {
 		t.Fatal(err)
 	}
-	column, err := second.PrepareContext(context.Background(), quoted)
+	column, err := third.PrepareContext(context.Background(), quoted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func TestPreparedStatementsAreShared(t *testing.T) {
 	if literal.Close() != nil || column.Close() != nil {
 		t.Error("a statement does not close")
 	}
-	r.exec(second, "SET sql_mode = DEFAULT")
+	r.exec(third, "SET @x = 1") // behind the closings, which have no answer
 	r.exec(first, "SET @x = 1")
 	for _, text := range []string{
 		"SELECT c FROM t WHERE id = ?", // a shape of the executor
