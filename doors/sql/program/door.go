@@ -55,7 +55,7 @@ var Door = serve.Door{
 		}
 		return []budget.Claim{
 			{Name: claimPackets, Weight: 10, Floor: leastPackets, Ceiling: 256 << 20},
-			{Name: claimLocks, Weight: 36, Floor: leastLocks, Ceiling: 96 << 20},
+			{Name: claimLocks, Weight: 36, Floor: leastLocks, Ceiling: 96<<20 - leastPrepared},
 			{Name: claimPrepared, Floor: leastPrepared, Ceiling: 256 << 20, Kind: budget.Open}}
 	},
 	Rows: "sc the catalogue, sd databases, st tables, sn their numbers, sr rows and entries of indexes, sx transactions that are staged, sp their rows",
