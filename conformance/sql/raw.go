@@ -35,18 +35,25 @@ type raw struct{ nc net.Conn }
 
 // dial connects and reads the greeting.
 func dial(addr string) (*raw, error) {
+	c, _, err := dialFirst(addr)
+	return c, err
+}
+
+// dialFirst is dial. It returns the first packet, which is the greeting or an error.
+func dialFirst(addr string) (*raw, []byte, error) {
 	nc, err := net.DialTimeout("tcp", addr, patience)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c := &raw{nc}
 	if err := nc.SetDeadline(time.Now().Add(patience)); err != nil {
-		return nil, errors.Join(err, nc.Close())
+		return nil, nil, errors.Join(err, nc.Close())
 	}
-	if _, err := c.read(); err != nil {
-		return nil, errors.Join(fmt.Errorf("no greeting: %w", err), nc.Close())
+	first, err := c.read()
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("no greeting: %w", err), nc.Close())
 	}
-	return c, nil
+	return c, first, nil
 }
 
 func (c *raw) write(b ...byte) error {

@@ -63,10 +63,12 @@ func (d *doing) end(database string) (took time.Duration) {
 	d.statement.Store(nil)
 	d.state.Store(nil)
 	if was := d.database.Load(); was == nil || *was != database {
-		d.database.Store(&database)
+		d.in(database)
 	}
 	return took
 }
+
+func (d *doing) in(database string) { d.database.Store(&database) }
 
 // waits reports whether the session waits for a lock.
 func (d *doing) waits() bool {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/doors/sql/engine"
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
+	"github.com/holdfastdb/holdfast/internal/meter"
 )
 
 // mostCodes bounds the error numbers that are counted apart. The door's own are fewer.
@@ -15,6 +16,7 @@ const mostCodes = 200
 // counts are what the door has run. The zero value has counted nothing. Any goroutine.
 type counts struct {
 	kinds   [engine.Kinds]atomic.Uint64
+	commits meter.Step // of transactions that have written: until the log has them and they are applied
 	retries [retryCauses]atomic.Uint64
 
 	mu     sync.Mutex
@@ -59,6 +61,9 @@ func (c *counts) fail(code uint16) {
 	}
 	c.errors[code]++
 }
+
+// Commits counts commits of transactions that have written, and says how long they took. One of eight is timed.
+func (d *Door) Commits() *meter.Step { return &d.counts.commits }
 
 // Counts returns what was counted so far.
 func (d *Door) Counts() Counts {

@@ -25,8 +25,9 @@ type Options struct {
 	Users     *account.Users
 	Key       func() (*rsa.PrivateKey, error)
 	Room      wire.Room
-	MaxPacket int // bytes of a packet; 0: 64 MiB
-	MaxKept   int // engine.Options.MaxKept
+	Prepared  wire.Room // memory of prepared statements; nil: it is not counted
+	MaxPacket int       // bytes of a packet; 0: 64 MiB
+	MaxKept   int       // engine.Options.MaxKept
 	// MaxAllKept is engine.Options.MaxAllKept.
 	MaxAllKept int64
 	Ack        ack.Dial
@@ -50,12 +51,13 @@ type Door struct {
 	turns      *turn.Turns
 	counts     counts
 	statements statements
+	texts      texts
 	serving
 }
 
 // New returns a door. Its Serve begins to serve a connection.
 func New(opt Options) *Door {
-	d := &Door{opt: opt, worker: opt.Worker, began: time.Now(), turns: turn.New(turn.OneLeft)}
+	d := &Door{opt: opt, worker: opt.Worker, began: time.Now(), turns: turn.New(turn.OneLeft), texts: texts{room: opt.Prepared}}
 	d.engine = engine.New(engine.Options{Catalogue: opt.Catalogue, NoPlans: opt.NoPlans, NoExecutor: opt.NoExecutor, MaxPacket: opt.MaxPacket, MaxKept: opt.MaxKept, MaxAllKept: opt.MaxAllKept,
 		Operate: engine.Operate{Clients: d.visible, Kill: d.kill, Counters: d.counters,
 			Transactions: d.transactions, Locks: d.locks, Digests: d.digests}})

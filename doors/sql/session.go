@@ -43,11 +43,14 @@ type session struct {
 	acked acked  // of the command that runs
 	rows  uint64 // that the statement has sent or changed
 	doing doing
+
+	opens func() (*txn.Tx, error) // begin, made once: a statement costs no allocation for it
 }
 
 // newSession is a client that has proved who it is.
 func (d *Door) newSession(c *wire.Client) (*session, error) {
 	s := &session{d: d, client: c, user: d.opt.Users.Client(c), turn: d.turns.Turn()}
+	s.opens = s.begin
 	s.accountName = s.user.Name.User + "@" + s.user.Name.Host
 	s.open()
 	if c.Database != "" {
@@ -115,41 +118,22 @@ func short(s string) string {
 	return s
 }
 
-// prepared is a statement that a client has prepared.
-type prepared struct {
-	st      *engine.Statement
-	columns []wire.Column
-}
-
-// Shape implements wire.Prepared.
-func (p *prepared) Shape() (int, []wire.Column) { return p.st.Params(), p.columns }
-
-// Close implements wire.Prepared.
-func (p *prepared) Close() {}
-
 // Prepare implements wire.Session.
 func (s *session) Prepare(ctx context.Context, text []byte) (wire.Prepared, error) {
-	st, rest, err := s.d.engine.Parse(s.s.Mode(), string(text))
-	switch {
-	case err != nil:
-		return nil, s.d.counts.failed(err)
-	case st.Kind == engine.KindEmpty:
-		return nil, wire.Errorf(1065, "Query was empty")
-	case rest != "":
-		return nil, wire.Errorf(1064, "You have an error in your SQL syntax; check the manual that corresponds to your MySQL server version for the right syntax to use near '%s' at line 1", short(rest))
-	}
-	columns, err := s.s.Columns(ctx, st)
-	if err != nil {
-		return nil, err
-	}
-	return &prepared{st: st, columns: columns}, nil
+	return s.d.texts.prepare(ctx, s, text)
 }
 
 // Execute implements wire.Session.
 func (s *session) Execute(ctx context.Context, p wire.Prepared, params []wire.Param, to *wire.Answer) error {
 	s.acked = acked{}
 	defer s.turn.End()
-	return s.run(ctx, p.(*prepared).st, params, to)
+	text := p.(*prepared).text
+	st, err := text.take(s.d.engine)
+	if err != nil {
+		return s.d.counts.failed(err)
+	}
+	defer text.give(st)
+	return s.run(ctx, st, params, to)
 }
 
 // run runs and counts one statement.

@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/holdfastdb/holdfast/doors/sql/engine"
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
@@ -101,7 +102,7 @@ func (s *session) once(ctx context.Context, st *engine.Statement, params []wire.
 	if limit > 0 {
 		limited, cancel = context.WithTimeout(ctx, limit)
 	}
-	out, err := s.s.Run(limited, st, params, s.begin, to)
+	out, err := s.s.Run(limited, st, params, s.opens, to)
 	if cancel(); err != nil && isInterrupt(err) && ctx.Err() == nil {
 		err = wire.Errorf(errTooLong, "Query execution was interrupted, maximum statement execution time exceeded")
 	}
@@ -258,7 +259,7 @@ func (s *session) define(ctx context.Context, st *engine.Statement, to *wire.Ans
 		s.rollback()
 		return err
 	}
-	out, err := s.s.Run(ctx, st, nil, s.begin, to)
+	out, err := s.s.Run(ctx, st, nil, s.opens, to)
 	if err != nil {
 		err = s.failed(err, txn.Mark{})
 		s.rollback()
@@ -290,10 +291,12 @@ func (s *session) commitOpen() error {
 		return nil
 	}
 	tx := s.tx
+	var began time.Time
 	if tx.Writes() {
 		if err := s.beginWrite(); err != nil {
 			return err
 		}
+		began = s.d.counts.commits.Begin()
 	}
 	if s.writing != nil { // the write lasts as long as the commit
 		defer s.writing.WriteDone()
@@ -305,6 +308,7 @@ func (s *session) commitOpen() error {
 	if err := tx.Commit(); err != nil {
 		return err
 	}
+	s.d.counts.commits.End(began)
 	s.wrote(tx)
 	return nil
 }

@@ -47,6 +47,8 @@ type Engine struct {
 	pool     pool
 	directed atomic.Uint64 // statements that the executor has run
 
+	variables map[string]sql.SystemVarValue // with which sessions begin; it does not change
+
 	mu     sync.RWMutex
 	tables map[tableKey]*table // of definitions; guarded by mu
 
@@ -65,17 +67,19 @@ func New(opt Options) *Engine {
 	if opt.MaxPacket > 0 {
 		_ = sql.SystemVariables.AssignValues(map[string]any{"max_allowed_packet": int64(opt.MaxPacket)}) // the library knows the name
 	}
+	e.variables = allVariables()
 	a := analyzer.NewBuilder(provider{e}).Build()
 	a.Coster = coster{a.Coster}
-	e.sql = sqle.New(a, &sqle.Config{})
+	e.sql = sqle.New(a, &sqle.Config{}) // makes the counters
+	counters.Do(func() { sql.StatusVariables = noCounters{sql.StatusVariables} })
 	return e
 }
 
 // lockWaitVariable is how many seconds a statement waits for the lock of a row.
 const lockWaitVariable = "innodb_lock_wait_timeout"
 
-// globals guards what the library keeps for the whole process.
-var globals sync.Once
+// globals and counters guard what the library keeps for the whole process.
+var globals, counters sync.Once
 
 // setGlobals gives the library's variables the values of this server, and its rules our judgement. They are the same for every engine of a process.
 func setGlobals() {
@@ -102,6 +106,7 @@ func setGlobals() {
 		} {
 			_ = sql.SystemVariables.AssignValues(map[string]any{name: value}) // a name that the library does not know stays unknown
 		}
+		sql.SystemVariables = fewVariables{sql.SystemVariables}
 	})
 }
 

@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"strings"
-
-	"github.com/dolthub/go-mysql-server/sql"
-)
+import "strings"
 
 // Level is an isolation level.
 type Level byte
@@ -55,17 +51,6 @@ func variableName(name string) string {
 		return now
 	}
 	return name
-}
-
-// GetSessionVariable returns a variable of the session.
-func (s *Session) GetSessionVariable(c *sql.Context, name string) (any, error) {
-	return s.BaseSession.GetSessionVariable(c, variableName(name))
-}
-
-// SetSessionVariable sets a variable of the session.
-func (s *Session) SetSessionVariable(c *sql.Context, name string, v any) error {
-	defer func() { s.now.known, s.settings = false, "" }()
-	return s.BaseSession.SetSessionVariable(c, variableName(name), v)
 }
 
 // Level is the level that the session's next transactions have.

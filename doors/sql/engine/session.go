@@ -65,7 +65,8 @@ type Session struct {
 	viewLimit txn.ViewLimit // of its transactions' snapshots
 
 	now      settings
-	settings string // settingsKey; "": a variable was set
+	settings string          // settingsKey; "": a variable was set
+	sets     map[string]bool // variables that the session has set
 	checks   map[checkKey][]sql.Expression
 	computed map[checkKey][]sql.Expression // of generated columns
 	altered  *table                        // stands in for the table of its name, because a statement defines it and rows are judged by it; nil: none does
@@ -132,6 +133,9 @@ func (s *Session) quiet() *sql.Context { return s.context(context.Background(), 
 
 // Mode returns the session's sql_mode, by which its texts are parsed.
 func (s *Session) Mode() *sql.SqlMode { return s.set().mode }
+
+// ModeText is Mode as the variable sql_mode has it.
+func (s *Session) ModeText() string { return s.set().modeText }
 
 // catalogue is the one of the statement that runs.
 func (s *Session) catalogue() *sqlmachine.Catalogue {

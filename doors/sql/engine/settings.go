@@ -12,6 +12,7 @@ import (
 type settings struct {
 	known      bool
 	mode       *sql.SqlMode
+	modeText   string // of mode
 	autocommit bool
 	level      Level
 	readOnly   bool
@@ -32,6 +33,8 @@ func (s *Session) set() *settings {
 
 func (s *Session) readSettings() settings {
 	n := settings{known: true, mode: sql.LoadSqlMode(s.quiet()), rowWait: s.seconds(lockWaitVariable, 50), tableWait: s.seconds("lock_wait_timeout", 31536000)}
+	v, _ := s.GetSessionVariable(nil, "sql_mode") // the library knows the variable
+	n.modeText, _ = v.(string)
 	v, err := s.GetSessionVariable(nil, "autocommit")
 	on, ok := integer(v)
 	n.autocommit = err != nil || !ok || on != 0

@@ -41,7 +41,7 @@ func (k Kind) String() string {
 	return [Kinds]string{"other", "read", "lock", "write", "define", "begin", "commit", "rollback", "account", "savepoint", "tables", "xa", "empty"}[k]
 }
 
-// Statement is a parsed statement. It never changes, but for what is found out of it once. Sessions share it.
+// Statement is a parsed statement. It never changes, but for what is found out of it once, and what Shared says.
 type Statement struct {
 	Kind Kind
 	Text string
@@ -66,6 +66,7 @@ type Statement struct {
 	// XA is the statement of KindXA.
 	XA *XA
 
+	mode    *sql.SqlMode        // by which it was parsed
 	ast     sqlparser.Statement // nil: the statement is CHECK TABLE or KILL
 	check   []sqlparser.TableName
 	none    string          // what it asks for a list of, of which there is none; "": it is another statement
@@ -80,6 +81,10 @@ type Statement struct {
 	pure    bool // it calls no function but those of pureFunctions
 }
 
+// Shared reports whether several sessions may run the statement at a time. The library changes what it has parsed while it plans, but nothing in the
+// executor's shapes.
+func (s *Statement) Shared() bool { return s.shape != nil || s.ast == nil }
+
 // ForSession reports whether Characteristics are those of all transactions of the session, and not of the next one alone.
 func (s *Statement) ForSession() bool { return s.session }
 
@@ -92,6 +97,7 @@ func (s *Statement) Params() int { return s.params }
 // Parse parses the first statement of a text. rest is what follows it. Errors: 1041, 1064, 1065 and 1235 as *wire.Error.
 func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest string, err error) {
 	if s, rest, err = e.parse(mode, text); err == nil {
+		s.mode = mode
 		s.Digest = digestOf(s.Text, mode.AnsiQuotes(), mode.ModeEnabled("NO_BACKSLASH_ESCAPES"))
 		if s.Kind == KindAccount {
 			s.Digest = Hidden
@@ -101,6 +107,12 @@ func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 		}
 	}
 	return s, rest, err
+}
+
+// Again parses a statement once more: another session may run it then.
+func (e *Engine) Again(s *Statement) (*Statement, error) {
+	again, _, err := e.Parse(s.mode, s.Text)
+	return again, err
 }
 
 // parse is Parse, but for the digest.

@@ -30,11 +30,12 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// The door's shares of --memory: what packets take, and the locks of all transactions.
-const claimPackets, claimLocks = "packets", "locks"
+// The door's shares of --memory: what packets take, the locks of all transactions, and the statements that clients have prepared.
+const claimPackets, claimLocks, claimPrepared = "packets", "locks", "prepared"
 
-// leastPackets and leastLocks are what the door works with. A transaction that locks some ten thousand rows fits into leastLocks.
-const leastPackets, leastLocks = 8 << 20, 4 << 20
+// leastPackets, leastLocks and leastPrepared are what the door works with. A transaction that locks some ten thousand rows fits into leastLocks.
+// Few clients prepare many statements: those borrow.
+const leastPackets, leastLocks, leastPrepared = 8 << 20, 4<<20 - leastPrepared, 256 << 10
 
 // lane is the door's lane of the log (core/node/lane.go).
 const lane node.Lane = 3
@@ -58,7 +59,8 @@ var Door = serve.Door{
 		}
 		return []budget.Claim{
 			{Name: claimPackets, Weight: 10, Floor: leastPackets, Ceiling: 256 << 20},
-			{Name: claimLocks, Weight: 36, Floor: leastLocks, Ceiling: 96 << 20}}
+			{Name: claimLocks, Weight: 36, Floor: leastLocks, Ceiling: 96<<20 - leastPrepared},
+			{Name: claimPrepared, Floor: leastPrepared, Ceiling: 256 << 20, Kind: budget.Open}}
 	},
 	Rows: "sc the catalogue, sd databases, st tables, sn their numbers, sr rows and entries of indexes, sx transactions that are staged, sp their rows",
 	Try: func(at cli.Address, _ string) []string {
@@ -147,8 +149,10 @@ func (r *running) work(h *serve.Host) {
 			return h.Node.Propose(ctx, node.LaneSystem, parts...)
 		}})
 	packets := max(r.shares.Of(claimPackets), leastPackets)
+	prepared := &preparedRoom{most: func() int64 { return r.shares.Ledger.Room(claimPrepared) }}
+	r.shares.Ledger.Hold(claimPrepared, budget.Holder{Held: prepared.Held})
 	r.door = doorsql.New(doorsql.Options{Catalogue: r.tables.Catalogue, Worker: r.worker, TLS: r.at.Protocols.TLS, Users: r.users, Key: newKey(), Leader: r.leader, Ack: h.Ack, Member: h.Node,
-		Room: newRoom(packets), MaxPacket: maxPacket(packets), MaxAllKept: r.shares.GoLimit / keptPart})
+		Room: newRoom(packets), Prepared: prepared, MaxPacket: maxPacket(packets), MaxAllKept: r.shares.GoLimit / keptPart})
 	h.Go(r.worker.Run)
 	h.Go(r.clean)
 }

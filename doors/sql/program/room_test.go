@@ -24,3 +24,25 @@ func TestAPacketFitsIntoTheRoom(t *testing.T) {
 		}
 	}
 }
+
+// TestPreparedStatementsHaveWhatIsLent: statements have no more than the claim may have at the moment, and what is given back is there again.
+func TestPreparedStatementsHaveWhatIsLent(t *testing.T) {
+	t.Parallel()
+	most := int64(2 * preparedStep)
+	r := &preparedRoom{most: func() int64 { return most }}
+	if !r.Draw(2*preparedStep-10) || r.Draw(11) || !r.Draw(10) || r.Draw(1) {
+		t.Fatal("more was given than there is, or less")
+	}
+	r.Return(20)
+	if r.Held() != most-20 || r.Draw(21) || !r.Draw(20) {
+		t.Fatal("what was given back is not there, or more is")
+	}
+	most = 4 * preparedStep
+	if !r.Draw(2 * preparedStep) {
+		t.Fatal("what is lent meanwhile is not given")
+	}
+	most = preparedStep // another one has borrowed it: nothing is taken back, and nothing added
+	if r.Return(preparedStep); r.Draw(2 * preparedStep) {
+		t.Fatal("more is given than there is")
+	}
+}

@@ -11,6 +11,9 @@ var (
 	descStatements = admin.NewDesc("sql_statements_total", "Statements, by what they do with the session's transaction.", "kind")
 	descErrors     = admin.NewDesc("sql_errors_total", "Answers that were errors, by MySQL's number.", "code")
 	descRetries    = admin.NewDesc("sql_retries_total", "Statements that ran again, unseen by their clients, because they were known to have had no effect.", "cause")
+	descCommits    = admin.NewDesc("sql_commit_seconds", "Commits of transactions that have written, until they are applied; one of eight is timed.")
+	descCommitted  = admin.NewDesc("sql_commits_total", "Commits of transactions that have written.")
+	descPrepared   = admin.NewDesc("sql_prepared_statements", "Statements that clients have prepared, and how many texts they are.", "of")
 	descSessions   = admin.NewDesc("sql_sessions", "Clients that are logged in.")
 	descPlans      = admin.NewDesc("sql_plans", "Plans that are kept for the next execution.")
 	descStaged     = admin.NewDesc("sql_staged_transactions", "Large transactions of which the log has rows that are not at their places.", "state")
@@ -49,6 +52,12 @@ func (r *running) section() admin.Section {
 			for cause, n := range c.Retries { // any order: the collector sorts
 				m.Count(descRetries, n, cause)
 			}
+			commits := r.door.Commits()
+			m.Count(descCommitted, commits.Total.Load())
+			m.Seconds(descCommits, &commits.Seconds)
+			handles, texts := r.door.Prepared()
+			m.Gauge(descPrepared, float64(handles), "clients")
+			m.Gauge(descPrepared, float64(texts), "texts")
 			m.Gauge(descSessions, float64(r.door.Sessions()))
 			m.Gauge(descPlans, float64(r.door.Plans().Kept))
 			open, committed := 0, 0

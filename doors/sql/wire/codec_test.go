@@ -194,26 +194,26 @@ func TestMoments(t *testing.T) {
 // TestTypesAreRemembered: a client sends the types of its parameters once.
 func TestTypesAreRemembered(t *testing.T) {
 	t.Parallel()
-	s := &statement{count: 3}
-	read := func(b ...byte) error { f := fields{b: b}; return s.read(&f) }
+	s, p := &statement{count: 3}, make([]Param, 3)
+	read := func(b ...byte) error { f := fields{b: b}; return s.read(&f, p) }
 	if err := read(0, 0, 1, 2, 3); err == nil {
 		t.Error("values without types")
 	}
 	if err := read(0b010, 1, 1, 0, 1, 0x80, 2, 0x80, 0xff, 0xfe, 0xff); err != nil {
 		t.Fatal(err)
 	}
-	if p := s.params; p[0].Int != -1 || p[1].Kind != IsNull || p[2].Kind != IsUint || p[2].Uint != 0xfffe {
+	if p[0].Int != -1 || p[1].Kind != IsNull || p[2].Kind != IsUint || p[2].Uint != 0xfffe {
 		t.Errorf("%+v", p)
 	}
 	if err := read(0, 0, 5, 6, 7, 0); err != nil {
 		t.Fatal(err)
 	}
-	if p := s.params; p[0].Int != 5 || p[1].Kind != IsUint || p[1].Uint != 6 || p[2].Uint != 7 {
+	if p[0].Int != 5 || p[1].Kind != IsUint || p[1].Uint != 6 || p[2].Uint != 7 {
 		t.Errorf("%+v", p)
 	}
 	for _, b := range [][]byte{{}, {0}, {0, 2}, {0, 1, 1}, {0, 0, 5, 6, 7}, {0, 1, 200, 0, 1, 0, 1, 0, 1, 1, 1}, {0, 1, 253, 0, 1, 0, 1, 0, 9, 1, 1}} {
 		if err := read(b...); err == nil {
-			t.Errorf("%x is read as %+v", b, s.params)
+			t.Errorf("%x is read as %+v", b, p)
 		}
 	}
 }

@@ -173,8 +173,9 @@ func (c *conn) prepare(ctx context.Context, text []byte) {
 		c.fail(asError(err))
 		return
 	}
-	s := &statement{prepared: p}
-	if s.count, s.columns = p.Shape(); s.count > math.MaxUint16 {
+	count, columns := p.Shape()
+	s := &statement{prepared: p, count: uint16(count)}
+	if count > math.MaxUint16 {
 		c.free(s)
 		c.fail(Errorf(ErrTooManyParams, "Prepared statement contains too many placeholders"))
 		return
@@ -187,17 +188,17 @@ func (c *conn) prepare(ctx context.Context, text []byte) {
 	id := c.lastID
 	c.packet(func(b []byte) []byte {
 		b = append(b, 0, byte(id), byte(id>>8), byte(id>>16), byte(id>>24))
-		return append(b, byte(len(s.columns)), byte(len(s.columns)>>8), byte(s.count), byte(s.count>>8), 0, 0, 0)
+		return append(b, byte(len(columns)), byte(len(columns)>>8), byte(count), byte(count>>8), 0, 0, 0)
 	})
-	if s.count > 0 {
-		params := make([]Column, s.count)
+	if count > 0 {
+		params := make([]Column, count)
 		for i := range params {
 			params[i] = Column{Name: "?", Collation: 63, Type: VarString, Flags: Binary}
 		}
 		c.define(params, c.session.Status())
 	}
-	if len(s.columns) > 0 {
-		c.define(s.columns, c.session.Status())
+	if len(columns) > 0 {
+		c.define(columns, c.session.Status())
 	}
 }
 
@@ -237,60 +238,80 @@ func (c *conn) execute(ctx context.Context, f *fields) {
 	}
 	// A cursor may be asked for. The whole result is sent instead, which the protocol allows and clients expect.
 	f.take(1 + 4)
-	if s.failed != nil {
-		c.fail(asError(s.failed))
+	if s.pieces != nil && s.pieces.failed != nil {
+		c.fail(asError(s.pieces.failed))
 		c.forget(s)
 		return
 	}
-	if err := s.read(f); err != nil {
+	if n := int(s.count); n > cap(c.params) {
+		c.params = make([]Param, n)
+	}
+	params := c.params[:s.count]
+	if err := s.read(f, params); err != nil {
 		c.fail(asError(err))
 		return
 	}
 	a := Answer{c: c, binary: true}
-	c.answered(&a, c.session.Execute(ctx, s.prepared, s.params, &a))
+	c.answered(&a, c.session.Execute(ctx, s.prepared, params, &a))
+	if clear(params); cap(params) > keptParams {
+		c.params = nil
+	}
 	c.forget(s)
 }
+
+// keptParams is for how many parameters a connection keeps room between two commands.
+const keptParams = 16
 
 // sendLong adds a piece to a parameter. The command has no answer: its error is that of the execution.
 func (c *conn) sendLong(f *fields) {
 	s := c.stmts[f.uint32()]
 	param := int(f.uint16())
 	data := f.rest()
+	if s == nil {
+		return
+	}
+	if s.pieces == nil {
+		s.pieces = &pieces{}
+	}
+	p := s.pieces
 	switch {
-	case s == nil:
-		return
-	case f.bad || param >= s.count:
-		s.failed = Errorf(ErrArguments, "Incorrect arguments to mysqld_stmt_send_long_data")
-		return
+	case f.bad || param >= int(s.count):
+		p.failed = Errorf(ErrArguments, "Incorrect arguments to mysqld_stmt_send_long_data")
 	case c.long+len(data) > orElse(c.server.MaxPacket, defaultMaxPacket):
-		c.forget(s)
-		s.failed = Errorf(ErrPacketTooLarge, "Parameters sent in pieces are longer than 'max_allowed_packet' bytes")
-		return
-	case s.failed != nil:
-		return
+		c.drop(p)
+		p.failed = Errorf(ErrPacketTooLarge, "Parameters sent in pieces are longer than 'max_allowed_packet' bytes")
+	case p.failed != nil:
 	case c.server.Room != nil && !c.server.Room.Draw(int64(len(data))):
-		c.forget(s)
-		s.failed = Errorf(ErrOutOfMemory, "Out of memory for parameters sent in pieces; try again, or raise the server's --memory")
-		return
+		c.drop(p)
+		p.failed = Errorf(ErrOutOfMemory, "Out of memory for parameters sent in pieces; try again, or raise the server's --memory")
+	default:
+		if p.of == nil {
+			p.of = map[int][]byte{}
+		}
+		c.long += len(data)
+		p.of[param] = append(p.of[param], data...)
 	}
-	if s.long == nil {
-		s.long = map[int][]byte{}
-	}
-	c.long += len(data)
-	s.long[param] = append(s.long[param], data...)
 }
 
-// forget drops the pieces of a statement's parameters.
-func (c *conn) forget(s *statement) {
+// drop gives the memory of pieces back.
+func (c *conn) drop(p *pieces) {
 	n := 0
-	for _, data := range s.long { // any order: a sum
+	for _, data := range p.of { // any order: a sum
 		n += len(data)
 	}
 	c.long -= n
 	if c.server.Room != nil && n > 0 {
 		c.server.Room.Return(int64(n))
 	}
-	s.long, s.failed = nil, nil
+	p.of = nil
+}
+
+// forget drops the pieces of a statement's parameters.
+func (c *conn) forget(s *statement) {
+	if s.pieces != nil {
+		c.drop(s.pieces)
+		s.pieces = nil
+	}
 }
 
 func (c *conn) reset(f *fields) {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/bell"
 )
 
 // conn is one client's connection. Its fields belong to the goroutine of serve; what follows the blank line is guarded by mu.
@@ -18,6 +20,7 @@ type conn struct {
 	raw     net.Conn // the socket
 	nc      net.Conn // the socket, or TLS over it
 	id      uint32
+	socket  *socket
 	in      input
 	out     output
 	client  Client
@@ -26,6 +29,8 @@ type conn struct {
 	session Session
 	stmts   map[uint32]*statement
 	lastID  uint32    // of a statement
+	params  []Param   // of the statement that runs; kept for the next one
+	direct  int       // statements that ran one behind the other without waiting for the client
 	long    int       // bytes of all parameters that were sent in pieces
 	dueAt   time.Time // the read deadline that was set; zero: another one is set
 	parent  context.Context
@@ -78,7 +83,8 @@ func (c *conn) serve(ctx context.Context) {
 		c.in.end()
 		_ = c.nc.Close() // nothing is left to be sent
 	}()
-	c.in = input{from: c.nc, room: c.server.Room, most: loginBytes}
+	c.socket = newSocket(c.nc)
+	c.in = input{from: c.socket, room: c.server.Room, most: loginBytes}
 	c.out = output{to: &deadlined{nc: c.nc, timeout: orElse(c.server.WriteTimeout, defaultWriteTimeout), past: &c.past}}
 	if !c.login(ctx) {
 		return
@@ -169,7 +175,7 @@ func (c *conn) handshake() (*login, error) {
 // startTLS goes on over TLS. What the client has sent behind its request for TLS is the beginning of the TLS handshake.
 func (c *conn) startTLS() error {
 	early := append([]byte(nil), c.in.buf[c.in.r:c.in.w]...)
-	t := tls.Server(&prefixed{Conn: c.nc, early: early}, c.server.TLS)
+	t := tls.Server(&prefixed{Conn: c.nc, from: c.socket, early: early}, c.server.TLS)
 	if err := t.Handshake(); err != nil {
 		return err
 	}
@@ -184,6 +190,7 @@ func (c *conn) startTLS() error {
 // prefixed is a connection of which some bytes were read already.
 type prefixed struct {
 	net.Conn
+	from  io.Reader // reads from Conn
 	early []byte
 }
 
@@ -193,7 +200,7 @@ func (p *prefixed) Read(b []byte) (int, error) {
 		p.early = p.early[n:]
 		return n, nil
 	}
-	return p.Conn.Read(b)
+	return p.from.Read(b)
 }
 
 func (s *Server) plugin() string {
@@ -267,6 +274,7 @@ func (c *conn) idle() error {
 func (c *conn) command() bool {
 	c.in.rest()
 	c.in.seq = 0
+	c.takeTurns()
 	err := c.idle()
 	var b []byte
 	if err == nil {
@@ -301,6 +309,17 @@ func (c *conn) command() bool {
 	c.out.flush()
 	c.out.rest()
 	return more && !c.last && c.out.err == nil
+}
+
+// takeTurns lets others go first where the client never lets the connection wait.
+func (c *conn) takeTurns() {
+	if c.direct++; c.socket.waited {
+		c.direct, c.socket.waited = 0, false
+	}
+	if c.direct >= straightStatements {
+		c.direct = 0
+		bell.StandBack()
+	}
 }
 
 // start begins a statement and returns its context. false: the connection was killed. The context is made anew only after an interruption, so

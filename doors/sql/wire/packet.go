@@ -271,9 +271,11 @@ func (o *output) rest() {
 		return
 	}
 	if cap(shared) > 0 {
-		answers.Put(&shared)
+		share(shared)
 	}
 }
+
+func share(b []byte) { answers.Put(&b) }
 
 // grow takes a buffer that another connection has used where the answer becomes longer than most.
 func (o *output) grow() {

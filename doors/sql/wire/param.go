@@ -39,60 +39,58 @@ type Moment struct {
 	Micro                uint32
 }
 
-// statement is a prepared statement of a connection.
+// statement is a prepared statement of a connection. An idle client may have many: what it does not need between two executions is not here.
 type statement struct {
 	prepared Prepared
-	columns  []Column
-	types    []uint16 // of the parameters, as the client last sent them; nil: never yet
-	count    int      // parameters
-	params   []Param
+	types    string  // of the parameters, two bytes each, as the client last sent them; "": never yet
+	pieces   *pieces // that SEND_LONG_DATA has brought; nil: none
+	count    uint16  // parameters
+}
 
-	long   map[int][]byte // by parameter: what SEND_LONG_DATA brought
+// pieces are parameters that come before the execution, piece by piece.
+type pieces struct {
+	of     map[int][]byte // by parameter
 	failed error          // of SEND_LONG_DATA, which has no answer of its own
 }
 
 var errArguments = Errorf(ErrArguments, "Incorrect arguments to mysqld_stmt_execute")
 
-// read takes the parameters of COM_STMT_EXECUTE. A client sends types with the first execution and when they change; in between, the types of
-// the last time hold.
-func (s *statement) read(f *fields) error {
+// read takes the parameters of COM_STMT_EXECUTE into params, which has one for each. A client sends types with the first execution and when they
+// change; in between, the types of the last time hold.
+func (s *statement) read(f *fields, params []Param) error {
 	if s.count == 0 {
 		return nil
 	}
-	nulls := f.take(uint64(s.count+7) / 8)
+	nulls := f.take((uint64(s.count) + 7) / 8)
 	switch f.byte() {
 	case 1:
 		types := f.take(2 * uint64(s.count))
 		if f.bad {
 			return errArguments
 		}
-		if s.types == nil {
-			s.types = make([]uint16, s.count)
-		}
-		for i := range s.types {
-			s.types[i] = uint16(types[2*i]) | uint16(types[2*i+1])<<8
+		if s.types != string(types) {
+			s.types = string(types)
 		}
 	case 0:
 	default:
 		return errArguments
 	}
-	if f.bad || s.types == nil {
+	if f.bad || s.types == "" {
 		return errArguments
 	}
-	if s.params == nil {
-		s.params = make([]Param, s.count)
-	}
-	for i := range s.params {
-		p := &s.params[i]
-		*p = Param{Type: Type(s.types[i])}
-		if data, ok := s.long[i]; ok {
-			p.Kind, p.Bytes = IsBytes, data
-			continue
+	for i := range params {
+		p := &params[i]
+		*p = Param{Type: Type(s.types[2*i])}
+		if s.pieces != nil {
+			if data, ok := s.pieces.of[i]; ok {
+				p.Kind, p.Bytes = IsBytes, data
+				continue
+			}
 		}
 		if nulls[i/8]&(1<<(i%8)) != 0 {
 			continue
 		}
-		if err := p.read(f, s.types[i]&0x8000 != 0); err != nil {
+		if err := p.read(f, s.types[2*i+1]&0x80 != 0); err != nil {
 			return err
 		}
 	}
