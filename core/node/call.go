@@ -92,8 +92,8 @@ func (n *Node) Handle(service string, fn func(ctx context.Context, req []byte) (
 	n.calls.mu.Unlock()
 }
 
-// Call runs a named service on the leader, here or over the forward lane, waiting for a leader and following a change of
-// leader as long as ctx lives. An error of the service comes back with its text; this package's errors keep their identity.
+// Call runs a named service on the leader, here or over the forward lane. It waits for a leader, and follows a change of
+// leader, until ctx ends. An error of the service comes back with its text; this package's errors keep their identity.
 func (n *Node) Call(ctx context.Context, service string, req []byte) ([]byte, error) {
 	for {
 		changed := n.pubChange.wait()

@@ -11,17 +11,17 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// inbox is how other goroutines reach the loop. What members send is bounded in bytes while the loop is busy elsewhere (a slow disk
-// under Apply, a snapshot being installed), by channel, so that a full channel keeps nothing out of another:
+// inbox carries messages from other goroutines to the loop. Each channel bounds the bytes that members send while the
+// loop is busy, for example with a slow disk or a snapshot. A full channel does not block another:
 //
 //   - control, per sender: a heartbeat, vote or question that finds no room is lost as on a bad network, and comes again.
-//   - append: so is a message with entries or an acknowledgement; the leader sends again after the next heartbeat. There is room
-//     for all that a leader sends ahead and the largest message beside it.
-//   - forward: commands beyond the bound are refused, which their member hears as a full queue. If even their names find no room
-//     they are lost, and sent again after resendAfter.
+//   - append: so is a message with entries or an acknowledgement; the leader sends again after the next heartbeat. There
+//     is room for all that a leader sends ahead and the largest message beside it.
+//   - forward: commands beyond the bound are refused, which their member hears as a full queue. If even their names find
+//     no room they are lost, and sent again after resendAfter.
 //
-// The loop takes all at once, so as much again may be with it. A frame always fits in an empty channel. What is lost is counted
-// (Counters.FramesLost) and logged.
+// The loop takes all at once, so as much again may be with it. A frame always fits in an empty channel. Lost frames are
+// counted (Counters.FramesLost) and logged.
 type inbox struct {
 	mu     sync.Mutex
 	frames []frame

@@ -1,7 +1,7 @@
-// Package node wires log, store and the machines it is handed into one member and gives the small API that workers, the archive
-// and the doors see: Propose, Linearize, View, Call and the membership calls. It decides nothing about the meaning of a
-// command, speaks no client protocol, and of machines knows only who belongs to the cluster (core/machine/member) and who may do
-// what (core/machine/ident); the caller that made the other machines keeps their readers.
+// Package node wires log, store and the given machines into one member. Its small API is what workers, the archive and
+// the doors see: Propose, Linearize, View, Call and the membership calls. It decides nothing about the meaning of a
+// command and speaks no client protocol. Of the machines it knows only the members (core/machine/member) and the
+// identities (core/machine/ident). The caller that made the other machines keeps their readers.
 //
 // One goroutine, the loop, owns raft and applies entries; a second writes the WAL. Doors put commands into bounded queues
 // and sleep until the loop has applied them. In simulation the same loop is driven step by step (Pump, WriteStep).
@@ -40,7 +40,7 @@ type Node struct {
 	wake  chan struct{} // capacity 1: there may be something for the loop to do
 
 	life  // stop.go
-	shown // shown.go
+	shown // published.go
 
 	rep *raft.Replica // loop only
 	rd  raft.Ready    // loop only
@@ -82,8 +82,8 @@ type seams struct {
 	steps *meter.Steps
 }
 
-// held is what a node keeps its state in. The loop writes, but for the log's segments, which the writer does; everybody may read by what
-// each of them allows.
+// held is where a node keeps its state. The loop writes it, except for the log's segments, which the writer owns. Reading
+// is allowed as each of the types says.
 type held struct {
 	wal     *wal.WAL
 	store   store.Store

@@ -74,8 +74,8 @@ func (n *Node) linearize(ctx context.Context, inTerm uint64) error {
 	return ErrStopped
 }
 
-// LinearizeAsync is Linearize (inTerm 0) and LinearizeInTerm for a driver without goroutines, by the same decisions: done is
-// called on the loop, or before LinearizeAsync returns if no round is needed. It is not called if the node stops meanwhile.
+// LinearizeAsync is Linearize (inTerm 0) and LinearizeInTerm for a driver without goroutines, by the same decisions. done
+// is called on the loop, or before the call returns if no round is needed. It is not called if the node stops meanwhile.
 func (n *Node) LinearizeAsync(inTerm uint64, done func(error)) {
 	if now, err := n.readAlone(inTerm); now {
 		done(err)
@@ -93,8 +93,8 @@ func (n *Node) readAlone(inTerm uint64) (done bool, err error) {
 	return p.sole && (inTerm == 0 || inTerm == p.leads), nil
 }
 
-// LeadsAlone reports whether this member led in term at some moment after the call began, as far as that is known without asking others: it is
-// the only voter. What LinearizeInTerm says then, it says at once. Any goroutine.
+// LeadsAlone reports whether this member, as the only voter, led in term at some moment after the call began. It asks no
+// other member. Where it is true, LinearizeInTerm answers at once. Any goroutine.
 func (n *Node) LeadsAlone(term uint64) bool {
 	alone, err := n.readAlone(term)
 	return alone && err == nil && term != 0

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/entry"
 )
 
-// acquaintances are members that the log here does not name yet, but that this member was told of: by the member that admitted
-// it, or by themselves, over a connection that the network accepted.
+// acquaintances are members that the log here does not name yet. This member heard of them from the member that admitted
+// it, or from themselves over an accepted connection.
 type acquaintances struct {
 	mu  sync.Mutex
 	ids map[uint64]struct{} // guarded by mu
