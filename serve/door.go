@@ -1,6 +1,6 @@
-// Package serve says what a door brings to the program: its flags, machines, lanes, workers, ports, subcommands and words. Each door is
-// one Door value in a package of its own below this one; the list of a build's doors is in cmd/holdfast/doors.go, and everything else
-// (configuration, start, shutdown, status, help, snapshots, inspection) walks that list and names no door.
+// Package serve defines the contribution of a door to the program: its flags, machines, lanes, workers, ports, subcommands and words. Each
+// door is one Door value in a package of its own below this one. The list of a build's doors is in cmd/holdfast/doors.go. Configuration,
+// start, shutdown, status, help, snapshots and inspection walk that list and name no door.
 package serve
 
 import (
@@ -20,19 +20,19 @@ import (
 // Door is one protocol, as the command line, the server and the tools for its files see it. It never changes, and its functions may be
 // called from any goroutine. Only Name and Settings must be set.
 type Door struct {
-	// Name is one word: the flag of the door's address, the beginning of its other flags' names, and what log lines call it.
+	// Name is one word: the flag of the door's address, the prefix of its other flags, and its name in log lines.
 	Name string
 	// Settings begins the settings of one server.
 	Settings func() Settings
 
-	// Machines makes the machines that the door brings, for one node, out of shares of its memory. Every node has those of all doors,
-	// whichever of them are on, because its log may hold their commands. Specs are the same machines' (machine.Spec).
+	// Machines makes the machines that the door brings, for one node, out of shares of its memory. Every node has the machines of all
+	// doors, switched on or off, because its log may hold their commands. Specs are the same machines' (machine.Spec).
 	Machines func(share budget.Shares) []machine.Machine
 	Specs    []*machine.Spec
 	// Lanes are where the door's commands wait before the log. A lane's number is the door's for good, its name is a label in metrics.
 	Lanes func(share budget.Shares) []node.LaneSpec
-	// Claims are what the door and its machines claim of --memory, where the door is on or off: a member where it is off has its machines all the
-	// same. The names are the door's own among all doors'. nil: it holds no memory worth a claim.
+	// Claims are the shares of --memory that the door and its machines claim, with the door on or off. A member with the door off still has
+	// its machines. The names are the door's own among all doors'. nil: it holds no memory worth a claim.
 	Claims func(on bool) []budget.Claim
 	// Scratch names directories below the data directory that the door builds something in (node.Config.Scratch).
 	Scratch []string
@@ -48,19 +48,19 @@ type Door struct {
 	Try func(at cli.Address, data string) []string
 	// Rows names the prefixes of the machines' rows, for the help of inspect store: "kc is the current version of every key".
 	Rows string
-	// StatusLines turns fields of the answer of GET /v1/status (Service.Admin) into lines of `holdfast status`: state is one short line
-	// of figures, "" for none, notes are what an operator should look at.
+	// StatusLines turns fields of the answer of GET /v1/status (Service.Admin) into lines of `holdfast status`. state is one short line of
+	// figures, "" for none; notes tell the operator what to look at.
 	StatusLines func(fields map[string]json.RawMessage) (state string, notes []string)
 	// Resume is the door's share of `holdfast resume`; nil: nothing of the door is held by a restore.
 	Resume func(l *cli.FlagList) *Resume
 	// Import is the door's share of `holdfast import`: it has declared flags in the list. Nil: nothing is imported into the door this way.
 	Import func(l *cli.FlagList) *Import
-	// Saved begins to read a snapshot for what is asked of it.
+	// Saved begins to read a snapshot, and gathers the door's part of the report on it.
 	Saved func() *Saved
-	// Alias is this program under the name of the one that the door stands in for; nil: it has no other name.
+	// Alias runs this program under the name of the original that the door stands in for; nil: it has no other name.
 	Alias *Alias
-	// Original looks at the first 64 bytes of a file that was given for a snapshot, less if it is shorter. Where they are those of a file of the
-	// program that the door stands in for, it says so, and what to do with the file at path; "": they are not.
+	// Original looks at the first 64 bytes of a file that was given for a snapshot, less if it is shorter. If they belong to a file of that
+	// original, it says so and what to do with the file at path; "": they do not.
 	Original func(head []byte, path string) string
 }
 
@@ -87,11 +87,11 @@ type Settings interface {
 	Service(c *Common) (*Service, error)
 }
 
-// Yielding is Settings of a door that is on by default and need not be: where nobody has named the door's address, and it cannot be served or
-// --memory is too little for it, the door is off and one warning says why.
+// Yielding is Settings of a door that is on by default and need not be. If the operator has not named the address, and the port or --memory
+// does not suffice, the door is off. One warning says why.
 type Yielding interface {
 	Settings
-	// Unnamed tells that the address is the default, because nobody has named one.
+	// Unnamed tells that the address is the default, because the operator has named none.
 	Unnamed()
 	// Yield turns the door off.
 	Yield()
@@ -163,7 +163,7 @@ type Service struct {
 	// Shutdown lets requests finish until ctx ends, and cuts what is left then. It is called once or twice, also after a start that failed
 	// before Open.
 	Shutdown func(ctx context.Context) error
-	// Close lets go of the rest, when the node has stopped and what Go and Serve have started has ended.
+	// Close releases the rest, when the node has stopped and all work of Go and Serve has ended.
 	Close func()
 }
 

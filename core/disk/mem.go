@@ -23,10 +23,9 @@ var (
 	ErrCrashed = errors.New("file was open at the crash")
 )
 
-// Mem is a file system in memory that remembers what is durable. What was written but not synced survives a Crash sector by
-// sector as chance has it, and so do creations, renames and removals whose directory was not synced: of files and of
-// directories, and what is in a lost directory is lost with it, even if it was synced. Safe for concurrent use; deterministic
-// if its callers are.
+// Mem is a file system in memory that remembers what is durable. Unsynced writes survive a Crash sector by sector at random. So do
+// creations, renames and removals of files and directories if their parent directory was not synced. The content of a lost directory is
+// lost with it, even if it was synced. Safe for concurrent use; deterministic if its callers are.
 type Mem struct {
 	mu      sync.Mutex
 	here    *inode       // the directory "."

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// inbound is an accepted control channel. A peer may dial again before its old connection is found dead, so the end of one
-// connection must not be taken for the end of another.
+// inbound is an accepted control channel. A peer may dial again before its old connection is found dead. So the end of one connection must
+// not be taken for the end of another.
 type inbound struct {
 	conn  net.Conn
 	since int64 // ns
@@ -238,8 +238,8 @@ func (t *TCP) release(c net.Conn) {
 	}
 }
 
-// complaintInterval is the least time between two lines of the log about connections that were cut. Who is no member can open thousands a
-// second.
+// complaintInterval is the least time between two lines of the log about connections that were cut. A stranger can open thousands of
+// connections a second.
 const complaintInterval = time.Second
 
 // complain logs why a connection was cut.

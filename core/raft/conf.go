@@ -39,9 +39,9 @@ func (c Conf) Equal(o Conf) bool {
 	return slices.Equal(c.Voters, o.Voters) && slices.Equal(c.Learners, o.Learners)
 }
 
-// Next is the configuration after a committed change: a function of the two alone, so that who applies the log without raft comes to
-// the one that raft has (ApplyChange holds them against each other). A change that is so already changes nothing, nor does one of member 0.
-// An error means that nobody would be left to vote, or a kind of change that there is not; raft stops at either.
+// Next is the configuration after a committed change: a function of the two alone. So a replay without raft comes to the configuration that
+// raft has, and ApplyChange compares them. A repeated change, or one of member 0, changes nothing. An error means that no voter would be
+// left, or an unknown kind of change; raft stops at either.
 func (c Conf) Next(ch *Change) (Conf, error) {
 	if ch.ID == 0 {
 		return c, nil

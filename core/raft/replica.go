@@ -1,10 +1,10 @@
-// Package raft turns the raft library into one member of the replicated log. It is the only user of that library and
-// does no I/O: the driver (package node) feeds ticks, messages, proposals and finished disk writes in, and takes messages,
-// disk writes and committed entries out. One goroutine drives it, so a whole cluster also runs from a seed (package sim).
-// It does not know what an entry means, where the store lies, or who waits for an answer.
+// Package raft turns the raft library into one member of the replicated log. It is the only user of that library and does no I/O. The
+// driver (package node) feeds in ticks, messages, proposals and finished disk writes. It takes out messages, disk writes and committed
+// entries. One goroutine drives it, so a whole cluster also runs from a seed (package sim). It does not know the meaning of an entry, the
+// place of the store, or the callers that wait.
 //
-// Asynchronous storage writes: the library hands out a write with the messages that may only leave once it is durable.
-// The leader's messages to its followers are not among them, so the leader's fsync runs while the followers do theirs.
+// Asynchronous storage writes: the library hands out a write with the messages that may only leave once it is durable. The leader's
+// messages to its followers are not among them, so the leader's fsync runs while the followers do theirs.
 package raft
 
 import (
@@ -49,8 +49,8 @@ type Replica struct {
 	term uint64
 	role raft.StateType
 	conf Conf
-	// openTerm is the term of the last committed entry seen: read-index questions are dropped until it is the current
-	// one, because raft answers them too early when there is a single voter (DECISIONS A11).
+	// openTerm is the term of the last committed entry seen. Read-index questions are dropped until it is the current term, because a raft
+	// with a single voter answers them too early (DECISIONS A11).
 	openTerm uint64
 	limits   limits
 	aside    aside
@@ -108,7 +108,7 @@ func New(cfg Config) (*Replica, error) {
 	}
 	r := &Replica{cfg: cfg, rn: rn, st: st, conf: cfg.Conf, term: hs.Term, limits: limits{end: st.lastAppended}}
 	if len(cfg.Conf.Voters) == 1 && cfg.Conf.Voters[0] == cfg.ID {
-		_ = rn.Campaign() // alone: nobody to wait for
+		_ = rn.Campaign() // alone: no vote to wait for
 	}
 	return r, nil
 }
@@ -133,11 +133,11 @@ func (r *Replica) Tick() { r.rn.Tick() }
 // Campaign starts an election now.
 func (r *Replica) Campaign() { _ = r.rn.Campaign() }
 
-// ForgetLeader has a follower follow nobody, which is how it answers votes from then on. It does nothing on a leader or a candidate.
+// ForgetLeader makes a follower leaderless, which decides how it answers votes from then on. It does nothing on a leader or a candidate.
 func (r *Replica) ForgetLeader() { _ = r.rn.ForgetLeader() }
 
-// Election is what raft knows at this moment of who leads, and how often this member was asked for its vote, for a vote that counts or for one
-// that does not. Leader and Term are as of the last Ready, which may be older.
+// Election returns the leader that raft knows at this moment, and how many requests for a vote or a pre-vote this member got. Leader and
+// Term are as of the last Ready, which may be older.
 func (r *Replica) Election() (leader, term uint64, asked int) {
 	st := r.rn.BasicStatus()
 	return st.Lead, st.HardState.GetTerm(), r.asked

@@ -8,7 +8,7 @@ const (
 	pageRows   = 1024     // in a page at most
 )
 
-// ahead is an iterator whose rows another goroutine reads, so that a caller who does much with each row does not wait for the store as well. It is
+// ahead is an iterator whose rows another goroutine reads. A caller with much work per row then does not wait for the store as well. It is
 // bounded: the reader waits when all pages are full.
 type ahead struct {
 	it   Iter       // the reader's until full is closed

@@ -11,11 +11,10 @@ const (
 	noMemtableStop = 1 << 20
 )
 
-// backlog makes commits wait when the disk falls behind, so that memory is bounded. Pebble has such a stop, but it counts a
-// huge batch (one command that deletes a hundred thousand keys) like any other memory that waits: the batch alone goes past
-// the limit, and the next commits, however small, stop until all of it is on the disk. So one command made everybody wait
-// for half a second. Here the huge one counts for nothing while it waits: it is in memory already and stopping the small
-// ones does not make it smaller.
+// backlog makes commits wait when the disk falls behind, so that memory is bounded. Pebble has such a stop, but it counts a huge batch (one
+// command that deletes a hundred thousand keys) like any other waiting memory. The batch alone exceeds the limit, and small commits stop
+// until all of it is on disk: half a second for every client. Here a huge batch does not count while it waits: it is in memory already, and
+// stopping small commits does not shrink it.
 type backlog struct {
 	since int    // bytes committed since the last look; owned by the committing goroutine
 	huge  uint64 // bytes of huge batches that may still wait; owned by the committing goroutine

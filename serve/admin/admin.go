@@ -1,8 +1,7 @@
-// Package admin is the operator's door: readiness, metrics, status, membership and snapshots over plain HTTP. It carries
-// no data of users except whole snapshots, and it is not on the path of any write, which is why net/http is good enough.
-//
-// It opens before the member runs, so that a start which waits for other members can be watched: until Attach, livez
-// answers, readyz says what the start waits for, and everything else is 503.
+// Package admin is the operator's door: readiness, metrics, status, membership and snapshots over plain HTTP. It carries no data of users
+// except whole snapshots. It is not on the path of any write, so net/http is good enough. It opens before the member runs, so that a start
+// which waits for other members can be watched. Until Attach, livez answers, readyz names the awaited condition, and everything else is
+// 503.
 package admin
 
 import (

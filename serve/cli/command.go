@@ -1,5 +1,5 @@
-// Package cli is what every subcommand is made of: the command table, flags with their help, values that many of them take, errors of
-// one line, and the client of a server's admin port. It decides nothing.
+// Package cli is the common ground of all subcommands: the command table, flags with their help, shared value types and one-line errors. It
+// also has the client of a server's admin port. It decides nothing.
 package cli
 
 import (

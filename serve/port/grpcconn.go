@@ -17,8 +17,8 @@ const GRPCWindow = 2 << 20
 // calls it and answers in its own words. The message that was turned away is not kept.
 func TurnedAway(message []byte) bool { return intake.TurnedAway(message) }
 
-// grpcConn is a connection of the gRPC server: its intake, and what it holds of what the port's connections share. It is the intake's
-// Room.
+// grpcConn is a connection of the gRPC server, with its intake and its part of the room that the port's connections share. It is the
+// intake's Room.
 type grpcConn struct {
 	*intake.Conn
 	port *Port

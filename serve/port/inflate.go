@@ -13,8 +13,8 @@ import (
 )
 
 // Gzip is how a gRPC server behind a Port takes messages in gzip (grpc.RPCDecompressor). It inflates nothing. A server that inflates
-// messages itself does so before its codec hears of them, so the bytes that come out are on no account: a hundred bytes become megabytes.
-// Gzip marks the message, and the server's codec passes it to Port.Inflate.
+// messages itself does so before its codec hears of them. The result is not charged to any account: a hundred bytes become megabytes. Gzip
+// marks the message, and the server's codec passes it to Port.Inflate.
 type Gzip struct{}
 
 // Type implements grpc.Decompressor.

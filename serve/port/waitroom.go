@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// An HTTP/1.1 request that is too large for the room there is waits before its body is read: nothing of it is in memory yet but its head. Room
-// that is given back goes to those that wait, an address after another, so that a client with a hundred large requests delays itself. A
-// gRPC connection waits only while nothing else on it is to be read, because its other calls need the reader.
+// An HTTP/1.1 request that is too large for the present room waits before its body is read. Only its head is in memory by then. Room that
+// is given back goes to those that wait, an address after another, so that a client with a hundred large requests delays itself. A gRPC
+// connection waits only while nothing else on it is to be read, because its other calls need the reader.
 
 const (
 	// maxRoomWaiters bounds the connections that wait for room. Each holds what a small request does.

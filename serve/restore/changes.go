@@ -31,7 +31,7 @@ func newChanges(specs machine.Specs, saved []*serve.Saved) *changes {
 	return &changes{specs: specs, saved: saved, census: specs.Census()}
 }
 
-// row takes one row: what it was and what it is.
+// row takes one row with its old and its new value.
 func (c *changes) row(key, was, is []byte) error {
 	if was != nil {
 		if err := c.specs.Known(key); err != nil {

@@ -1,5 +1,5 @@
-// Package restore has the commands for archives in an object store: a snapshot of a running server into one, a data directory from one,
-// and the proof of one.
+// Package restore has the commands for archives in an object store. They save a snapshot of a running server there, restore a data
+// directory from there, and prove an archive.
 package restore
 
 import (

@@ -199,10 +199,10 @@ func (s *Server) archiveSection() admin.Section {
 	}
 }
 
-// noteWait bounds how long /readyz of a member that follows waits for what the leader says of the archive.
+// noteWait bounds how long /readyz of a follower waits for the leader's word on the archive.
 const noteWait = 300 * time.Millisecond
 
-// archiveNotes are the lines of /readyz: why nothing is acknowledged as archived, on whichever member is asked.
+// archiveNotes are the lines of /readyz: why nothing is acknowledged as archived, on any member.
 func (s *Server) archiveNotes(ctx context.Context) (notes []string) {
 	ctx, cancel := context.WithTimeout(ctx, noteWait)
 	defer cancel()

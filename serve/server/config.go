@@ -1,5 +1,5 @@
-// Package server is `holdfast serve`: its configuration from flags, environment and file, its certificates and log lines, and the start
-// and end of one member with all doors of the build. It walks the list of doors and names none.
+// Package server is `holdfast serve`. It has the configuration from flags, environment and file, certificates, log lines, and the start and
+// end of one member with all doors of the build. It walks the list of doors and names none.
 package server
 
 import (
@@ -55,7 +55,7 @@ type Config struct {
 	logRetention                       int64 // bytes
 	// holdLevel keeps the cluster's level down.
 	holdLevel bool
-	// yielded says of doors that nobody has named why they are off.
+	// yielded says why doors that the operator has not named are off.
 	yielded []string
 }
 
@@ -63,7 +63,7 @@ type Config struct {
 type doorConfig struct {
 	door     serve.Door
 	settings serve.Settings
-	// yielding may be turned off; nil: somebody has named the door's address, or the door has to be on.
+	// yielding may be turned off; nil: the operator has named the door's address, or the door has to be on.
 	yielding serve.Yielding
 }
 
@@ -350,7 +350,7 @@ func (c *Config) check(peerGiven bool) error {
 	return c.checkExposure()
 }
 
-// yield turns a door off that nobody has named, and reports whether it did.
+// yield turns a door off that the operator has not named, and reports whether it did.
 func (c *Config) yield(d *doorConfig, why string) bool {
 	if d.yielding == nil {
 		return false
@@ -361,7 +361,7 @@ func (c *Config) yield(d *doorConfig, why string) bool {
 	return true
 }
 
-// yieldPorts turns doors off that nobody has named and whose addresses cannot be bound.
+// yieldPorts turns doors off that the operator has not named and whose addresses cannot be bound.
 func (c *Config) yieldPorts() {
 	for i := range c.doors {
 		d := &c.doors[i]

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// crowd watches how many connections and open calls clients have. It raises an alarm before any is refused for want of room: a status field, a
-// metric and log lines, which name the flag that helps. Its methods may be called from any goroutine.
+// crowd watches how many connections and open calls clients have. It raises an alarm before any is refused for want of room: a status
+// field, a metric, and log lines that name the helpful flag. Its methods may be called from any goroutine.
 type crowd struct {
 	log   *slog.Logger
 	now   func() time.Time

@@ -12,8 +12,8 @@ import (
 // peerTLS reports whether members show each other certificates.
 func (c *Config) peerTLS() bool { return c.peerTLSCA != "" || c.tlsCA != "" }
 
-// checkExposure refuses what would hand data to anyone on the network: an address beyond loopback needs certificates of both sides,
-// something else that the door asks strangers for, or the operator's word that the network is trusted.
+// checkExposure refuses settings that would hand data to anyone on the network. An address beyond loopback needs certificates of both
+// sides, the door's own authentication, or the operator's word that the network is trusted.
 func (c *Config) checkExposure() error {
 	if c.insecure {
 		return nil
@@ -31,7 +31,7 @@ func (c *Config) checkExposure() error {
 	return nil
 }
 
-// mayListen says why this member may not listen for others at an address that it has in the log and was not given at the start; nil: it may.
+// mayListen returns why this member may not listen for others at its address in the log if the start named none; nil: it may.
 func (c *Config) mayListen(addr string) error {
 	if c.peerOff {
 		return errors.New("--peer off was given")

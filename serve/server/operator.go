@@ -44,7 +44,7 @@ func (su *Setup) Reload(log *slog.Logger) {
 	su.warnOfCertificates(log, time.Now())
 }
 
-// unknownVariables lists those of the environment that look like settings and are none: somebody expects them to do something.
+// unknownVariables lists environment variables that look like settings and are none: the operator expects an effect.
 func (c *Config) unknownVariables(environ []string) (unknown []string) {
 	known := map[string]bool{"HOLDFAST_GOMAXPROCS": true, "HOLDFAST_TOKEN": true, "HOLDFAST_BIN": true} // the last one is of tests
 	for _, o := range c.options() {

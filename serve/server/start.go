@@ -66,8 +66,8 @@ func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err err
 	s := &Server{setup: su, log: log, room: newRoom(su.Node.Dir, su.Node.WALDir, log), handshakes: seldom{log: log}, failed: make(chan error, 1), conns: budget.ConnectionsOf(su.Node.MemoryBytes, port.OpenFiles())}
 	s.own.s = s
 	su.Join.PeerConns = s.conns.Peers
-	// The doors' own listeners are opened only when the member is ready: a port that is bound but not served would hold
-	// clients that could go to another member. So they are tried now, and the data directory is not touched if one is in use.
+	// The doors' own listeners open only when the member is ready: a port that is bound but not served would hold clients away from other
+	// members. So they are tried now, and the data directory is not touched if one is in use.
 	tried := slices.Clone(su.Peers)
 	for _, d := range su.Services {
 		tried = append(tried, d.Places...)
@@ -177,7 +177,7 @@ func (s *Server) newHost(ctx context.Context) *doors.Host {
 		Aside: func(at ...string) { s.own.listens(at); s.bound = append(s.bound, at...) }}
 }
 
-// handshakeFailed logs that somebody came with whom no TLS could be agreed on. It may be called from any goroutine.
+// handshakeFailed logs a connection on which no TLS could be agreed. It may be called from any goroutine.
 func (s *Server) handshakeFailed(from string, err error) {
 	s.handshakes.warn("a TLS handshake failed", "from", from, "err", err)
 }

@@ -36,8 +36,8 @@ func (s *State) Account(n eident.AccountName) *Account {
 	return rootAccount
 }
 
-// AccountFor returns the account of a user who comes from this host or from another one. nil: there is none. As in MySQL the account for
-// localhost goes before the one for every host.
+// AccountFor returns the account of a user that connects from this host (local) or from another host. nil: there is none. As in MySQL the
+// account for localhost goes before the one for every host.
 func (s *State) AccountFor(user string, local bool) *Account {
 	if local {
 		if a := s.Account(eident.AccountName{User: user, Host: eident.Localhost}); a != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// The level of the cluster is a row of this machine: 'm' 'l' → version, level. There is none at level 0, where builds run that do not
-// know levels; such a build refuses to start on a directory that has the row, which is meant: it could not apply what may follow.
+// The level of the cluster is a row of this machine: 'm' 'l' → version, level. There is none at level 0, where builds run that do not know
+// levels. Such a build refuses to start on a directory with the row, as it should: it could not apply later entries.
 var levelKey = []byte{'m', 'l'}
 
 const levelVersion = 1

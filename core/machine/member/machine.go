@@ -302,8 +302,8 @@ func (m *Machine) Do(st *entry.Stamp, plan any, b store.Batch, wanted bool) (any
 	return nil, nil
 }
 
-// TakeAccepted reports whether a membership change was carried out since the last call; the node asks it between Do and
-// the end of the batch, to let raft make the same change effective. Apply goroutine only.
+// TakeAccepted reports whether a membership change was carried out since the last call. The node asks between Do and the end of the batch,
+// and lets raft make the same change effective. Apply goroutine only.
 func (m *Machine) TakeAccepted() bool {
 	a := m.accepted
 	m.accepted = false

@@ -71,7 +71,7 @@ func (w *Worker) Run() {
 	}
 }
 
-// exchange tells the leader what this member has, and takes in what the leader knows of the others.
+// exchange tells the leader this member's room, and learns the rooms that the leader knows.
 func (w *Worker) exchange() {
 	_, self := w.node.IDs()
 	own := w.ledger.Own()
