@@ -38,8 +38,8 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// Options tune a Door. The zero value is etcd's defaults. They are one long list because they are an operator's: each is a flag of
-// etcd's or ours, most without any bearing on another, and grouped they would only be harder to find.
+// Options tune a Door. The zero value is etcd's defaults. They are one long list because they are an operator's: each is a flag of etcd's
+// or ours. Most are independent of each other, and groups would only make them harder to find.
 type Options struct {
 	// TLS makes the door speak TLS; nil is cleartext. Set ClientAuth and ClientCAs in it to ask clients for certificates.
 	TLS *tls.Config
@@ -50,15 +50,15 @@ type Options struct {
 	MaxRequestBytes int
 	// MaxTxnOps bounds each list of a Txn. 0 = 128.
 	MaxTxnOps int
-	// MaxAnswerBytes bounds the keys and values of unary Ranges and reading Txns, of all together, from before one is read until its client has
-	// taken it; each is about twice in memory while it is encoded. One may have two thirds, over HTTP/1.1 one third. 0 = 48 MiB.
+	// MaxAnswerBytes bounds the keys and values of all unary Ranges and reading Txns together, from the read until the client has taken the
+	// answer. Each is about twice in memory while it is encoded. One may have two thirds, over HTTP/1.1 one third. 0 = 48 MiB.
 	MaxAnswerBytes int64
-	// MaxFlightBytes bounds the large requests (over 16 KiB by gRPC, 64 KiB by HTTP/1.1) that are anywhere between their
-	// first bytes and their answer; more of them are refused with "too many requests". 0 = 32 MiB.
+	// MaxFlightBytes bounds the large requests (over 16 KiB by gRPC, 64 KiB by HTTP/1.1) between their first bytes and their answer. More
+	// of them are refused with "too many requests". 0 = 32 MiB.
 	MaxFlightBytes int64
-	// MaxCallBytes bounds the memory of gRPC calls that are open, of their headers and of watches: 16 KiB for a stream, 2 KiB for a call that
-	// waits for its answer, 600 bytes and twice the keys for a watch. What does not fit is refused with "too many requests"; who is refused
-	// first: port.Options.CallBytes. 0 = 64 MiB.
+	// MaxCallBytes bounds the memory of open gRPC calls, their headers and watches. A stream takes 16 KiB, a call that waits for its answer
+	// 2 KiB, a watch 600 bytes and twice the keys. Calls beyond it are refused with "too many requests"; port.Options.CallBytes has the
+	// order. 0 = 64 MiB.
 	MaxCallBytes int64
 	// CallRoom says how many bytes of calls may be open at the moment, if that can be more than MaxCallBytes; nil: it cannot. Any goroutine.
 	CallRoom func() int64
@@ -283,8 +283,8 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 		grpc.MaxConcurrentStreams(opts.MaxConcurrentStreams),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: opts.KeepaliveMinTime, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: opts.KeepaliveInterval, Timeout: opts.KeepaliveTimeout}),
-		// Handlers run on goroutines that stay, with stacks that have grown already. A call for which none is free gets a goroutine of its
-		// own, whose stack is copied in the middle of the call: as many as callers usually wait at a time on so many processors.
+		// Handlers run on goroutines that stay, with stacks that have grown already. A call without a free one gets a goroutine of its own,
+		// whose stack is copied in the middle of the call. The number is the usual count of waiting callers on so many processors.
 		grpc.NumStreamWorkers(uint32(144 * runtime.GOMAXPROCS(0))),
 		// Fixed windows: the estimator would answer our small messages with pings. They do not bound what a client can make
 		// the server hold, since the server widens them for a large message; the port does that.

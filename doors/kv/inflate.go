@@ -52,7 +52,7 @@ func (m *inflated) decode(c codec, data mem.BufferSlice) error {
 	return c.Unmarshal(data, m.into)
 }
 
-// inflateUnary runs handler for a call whose message may be in gzip. What the message takes is given back when the handler has ended.
+// inflateUnary runs handler for a call whose message may be in gzip. The room for the message is given back when the handler has ended.
 func (d *Door) inflateUnary(srv any, ctx context.Context, dec func(any) error, guard grpc.UnaryServerInterceptor, handler unaryHandler) (any, error) {
 	from := client(ctx)
 	var drawn int64

@@ -7,8 +7,9 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// line is the reads that wait for room for large answers, in the order in which they came. Without a line, room goes to the read that looks at the
-// right moment: of four clients that read lists one waited five times as long as the others. Its methods may be called from any goroutine.
+// line is the reads that wait for room for large answers, in the order in which they came. Without a line, room goes to the read that looks
+// at the right moment. Of four clients that read lists, one waited five times as long as the others. Its methods may be called from any
+// goroutine.
 type line struct {
 	mu    sync.Mutex
 	waits []*place // guarded by mu

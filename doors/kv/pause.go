@@ -25,8 +25,8 @@ const (
 	streamWindow = 64 << 10
 )
 
-// pauses slows down clients that are turned away. They hear it at the first bytes of a message and most begin the next at once:
-// a hundred such clients took more of a small machine than the requests for which there was room.
+// pauses slows down clients whose messages are turned away. They hear it at the first bytes of a message, and most begin the next at once.
+// A hundred such clients took more of a small machine than the admitted requests.
 type pauses struct {
 	limit int64 // calls that may wait at a time; the others are answered at once
 	now   atomic.Int64

@@ -13,8 +13,8 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// rangeCall keeps a copy of the request, because reading happens after the transport's buffer is gone, and holds the
-// answer, which may refer to that copy: the codec gives the call back to the pool once it has encoded it.
+// rangeCall keeps a copy of the request, because the transport's buffer is freed before the read. It also holds the answer, which may refer
+// to that copy. The codec gives the call back to the pool once it has encoded it.
 type rangeCall struct {
 	req          kvpart.Range
 	serializable bool
@@ -118,16 +118,16 @@ func handleRangeStream(srv any, stream grpc.ServerStream) error {
 			return etcderr.Of(err)
 		}
 	}
-	if err := d.shown(ctx); err != nil { // before it holds room; what it sends waits too, for what was added meanwhile
+	if err := d.shown(ctx); err != nil { // before it holds room; each chunk waits too, for entries added meanwhile
 		return err
 	}
 	if c.req.Target != kvpart.SortByKey {
 		return d.sortedStream(stream, c)
 	}
-	// Header, more and count belong on the last chunk only, so each chunk is sent when the next one is there. All are of the
-	// revision of the first: once the permission for that one stands, it stands for all.
+	// Header, more and count belong on the last chunk only, so each chunk is sent when the next one is there. All are of the revision of
+	// the first: once the permission for that one stands, it stands for all.
 	//
-	// What is held at a time are the chunk that waits, the one that is read and the one that the client has not taken.
+	// At most three chunks are held: the waiting one, the one being read, and the one that the client has not taken.
 	from := client(ctx)
 	if err := d.waitForRoom(ctx, d.bounded(ctx), from, 3*streamChunkBytes); err != nil {
 		return err

@@ -228,8 +228,8 @@ func (s *clientSink) Events(w *watch.Watcher, batches []*watch.Batch, upTo int64
 	return s.stream.SendMsg(prepared{parts})
 }
 
-// encode returns the events of b as w wants them: one of the two encodings that all share, or one of its own if its filters take
-// out a part.
+// encode returns the events of b as w wants them. That is one of the two shared encodings, or one of its own if its filters remove some
+// events.
 func (s *clientSink) encode(w *watch.Watcher, b *watch.Batch) []byte {
 	if b.Cut(w) {
 		var enc []byte

@@ -1,9 +1,9 @@
-// Package auth says who may what on the kv door: who a request is from, by a token, a password or a certificate, what that user may by
-// the catalogue of users and roles, and etcd's Auth service, which changes it. A write that was permitted goes through the log with a
-// pass, which is refused there if the catalogue has changed since.
+// Package auth judges permissions on the kv door. It identifies a request's user by a token, a password or a certificate, and applies the
+// catalogue of users and roles. It also serves etcd's Auth service, which changes the catalogue. A write that was permitted goes through
+// the log with a pass, which is refused there if the catalogue has changed since.
 //
-// The catalogue is the identity machine's (core/machine/ident), and so is the last word on every write. What a request does, and what it
-// costs, is the door's.
+// The catalogue is the identity machine's (core/machine/ident), and so is the last word on every write. The door decides the effect and the
+// cost of a request.
 package auth
 
 import (
@@ -100,13 +100,13 @@ func (u *Users) Access(ctx context.Context) (*Access, error) {
 		a.revision = a.st.Revision
 	}
 	if a.given && a.revision < a.st.Revision {
-		return nil, rpctypes.ErrGRPCAuthOldRevision // whatever is asked: the user may have been removed or replaced since
+		return nil, rpctypes.ErrGRPCAuthOldRevision // for every request: the user may have been removed or replaced since
 	}
 	return a, nil
 }
 
-// accessNow is Access by a catalogue that has everything acknowledged before: a signed token is good for one revision only, and
-// a member that is behind would judge it by an older one. It is for calls that administer, of which there are few.
+// accessNow is Access by a catalogue that has everything acknowledged before. A signed token is good for one revision only, and a member
+// that is behind would judge it by an older one. It is for calls that administer, of which there are few.
 func (u *Users) accessNow(ctx context.Context) (*Access, error) {
 	if _, signed := u.tokens.(*signedTokens); signed && u.machine.State().Enabled {
 		if err := u.opts.Member.Linearize(u.opts.Bounded(ctx)); err != nil {
@@ -154,8 +154,8 @@ func (u *Users) MayAsk(ctx context.Context) error {
 	return a.Named()
 }
 
-// MayAdminister refuses users without the role root. A change of members or of leadership that was permitted a moment before
-// the role is taken away goes through, as in etcd: only root could arrange that.
+// MayAdminister refuses users without the role root. A change of members or of leadership that was permitted just before the role was taken
+// away takes effect, as in etcd. Only root could arrange that.
 func (u *Users) MayAdminister(ctx context.Context) error {
 	a, err := u.accessNow(ctx)
 	if err != nil {
@@ -212,8 +212,8 @@ func (u *Users) RootBasic(host, user, password string) (revision uint64, ok bool
 	return st.Revision, who.Has(eident.Root)
 }
 
-// matches is passwords.matches for a request. It waits under the request's own context, not under a shared one (Options.Bounded): a
-// client that went away must give up its place, or its guess would be compared for nobody.
+// matches is passwords.matches for a request. It waits under the request's own context, not under a shared one (Options.Bounded). A client
+// that went away must give up its place, or its guess would be compared in vain.
 func (u *Users) matches(ctx context.Context, host, user string, hash []byte, password string) (right bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, u.opts.RequestTimeout)
 	defer cancel()

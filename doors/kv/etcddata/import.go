@@ -17,8 +17,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/budget"
 )
 
-// An import writes the store as a log would have that had made the same changes: in pieces as large as an entry, so that
-// memory stays bounded.
+// An import writes the store as a log with the same changes would have: in pieces as large as an entry, so that memory stays bounded.
 const (
 	importBytes = 2 << 20
 	importRows  = 4096
@@ -116,7 +115,7 @@ func (in *importing) run(f *etcdfile.File, self *emember.Member) error {
 	return err
 }
 
-// apply applies a command of the log that follows the file. What is refused here the etcd refused too.
+// apply applies a command of the log that follows the file. If it is refused here, etcd refused it too.
 func (in *importing) apply(parts []entry.Part) error {
 	in.stats.Commands++
 	in.stats.Index++

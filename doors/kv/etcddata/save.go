@@ -1,6 +1,6 @@
-// Package etcddata carries an etcd's data into a member and a member's out to an etcd: it fills a new data directory from etcd's files,
-// and writes the file that `etcdctl snapshot save` gets. Keys keep their revisions both ways. It is not the format of those files
-// (etcdfile), and it moves nothing while an etcd runs (`holdfast import` from endpoints does).
+// Package etcddata carries an etcd's data into a member and a member's out to an etcd. It fills a new data directory from etcd's files, and
+// writes the file that `etcdctl snapshot save` gets. Keys keep their revisions both ways. It is not the format of those files (etcdfile),
+// and it moves nothing while an etcd runs (`holdfast import` from endpoints does).
 package etcddata
 
 import (
@@ -68,9 +68,9 @@ func (f *File) Close() error {
 	return f.w.Close()
 }
 
-// Save builds a database file of etcd's (docs/formats/etcd-db.md) of this member's state at some applied index after the call
-// began, storageVersion and clusterVersion being those it claims. It does not stop writes. There is one such file at a time: a
-// second call waits for the first one's Close. Errors: node.ErrStopped, ErrNoRoom, ctx's, or the disk's, none of which ends the node.
+// Save builds a database file of etcd's (docs/formats/etcd-db.md) of this member's state, at an applied index after the call began. The
+// file claims storageVersion and clusterVersion. It does not stop writes. There is one such file at a time: a second call waits for the
+// first one's Close. Errors: node.ErrStopped, ErrNoRoom, ctx's, or the disk's, none of which ends the node.
 func (s *Saver) Save(ctx context.Context, storageVersion, clusterVersion string) (*File, error) {
 	select {
 	case s.busy <- struct{}{}:

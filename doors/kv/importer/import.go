@@ -210,8 +210,8 @@ func (i *run) copyAndFollow(ctx context.Context, stop <-chan struct{}) (*Report,
 	}
 }
 
-// finish follows to the end and compares. A comparison can meet what only time resolves (a key whose lease has just ended, a
-// lease that ends while it is listed, a revision just compacted): it is then repeated a little later.
+// finish follows to the end and compares. A comparison can meet differences that only time resolves: a lease that has just ended or ends
+// during the listing, a revision just compacted. It is then repeated a little later.
 func (i *run) finish(ctx context.Context, at int64, stop <-chan struct{}, r *Report) error {
 	for attempt := 1; ; attempt++ {
 		var err error

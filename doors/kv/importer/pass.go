@@ -108,9 +108,8 @@ func (i *run) compare(ctx context.Context, at, there int64) (keys, size int64, d
 
 func short(key []byte) []byte { return key[:min(len(key), 80)] }
 
-// compareLeases counts leases that one side has and the other not, or that were granted for another time. A lease that the source
-// ended after the cut-over is no difference: only a later revision tells of its end, and it holds keys on the target, which no
-// lease does that ended before.
+// compareLeases counts leases that only one side has, or that were granted for another time. A lease that the source ended after the
+// cut-over is no difference. Only a later revision tells of its end, and unlike a lease that ended before, it holds keys on the target.
 func (i *run) compareLeases(ctx context.Context, at int64, d *Difference) (int, error) {
 	// Leases without keys end without a revision, also while the keys were compared.
 	if err := i.leases.compareLists(ctx); err != nil {

@@ -74,7 +74,7 @@ func (e *entryWrites) undo(n int) {
 	}
 }
 
-// before returns the newest write of s before bound and at or below revision rev (0 = any), or nil, and what the store has.
+// before returns the newest write of s before bound and at or below revision rev (0 = any), or nil, and the store's meta.
 func (e *entryWrites) before(s *slot, bound int, rev int64) (w *write, base meta) {
 	base = s.meta
 	for i := s.last; i != 0; {
@@ -146,8 +146,8 @@ func (e *entryWrites) eventBytes() int {
 	return size
 }
 
-// appendEvents appends the events of all writes. Watches keep them long after the entry is gone, so they have memory of their own, or hold the
-// entry's data: if that is values for the most part, so that what is held is at most twice what is counted.
+// appendEvents appends the events of all writes. Watches keep them long after the entry has ended, so they have memory of their own. They
+// alias the entry's data only if that is mostly values: the memory held is then at most twice the memory counted.
 func (e *entryWrites) appendEvents(evs []Event) []Event {
 	values := e.valueBytes()
 	keep := e.data > 0 && len(e.held.buf) == 0 && 2*values >= e.data

@@ -11,10 +11,9 @@ import (
 
 // plan is what Check hands to Do. Its writes stand in the machine's entryWrites from start on, already judged.
 //
-// Check of a Txn must know what each operation does to the ones after it: "delete from b on; put b/3 keeping its value"
-// has to be refused although b/3 exists beforehand. Judging operations one by one against the state before the Txn, as etcd
-// does, finds that out while carrying it out, too late to refuse. So Check carries the writes out in memory, where they can
-// be undone, and Do only makes them count.
+// Check of a Txn must know the effect of each operation on later ones. "Delete from b on; put b/3 keeping its value" has to be refused
+// although b/3 exists beforehand. Judging operations one by one against the state before the Txn, as etcd does, finds that out while
+// carrying it out, too late to refuse. So Check carries the writes out in memory, where they can be undone, and Do only makes them count.
 type plan struct {
 	part    *kvpart.Part
 	start   int   // index of its first write

@@ -1,7 +1,7 @@
-// Package refine divides the blocks by which doors/kv/machine counts keys, so that a count soon after the start, or after many new keys, walks
+// Package refine divides the blocks by which doors/kv/machine counts keys. A count soon after the start, or after many new keys, then walks
 // few of them. It runs on every member that answers clients, leader or not, over that member's own memory: nothing of it is in the log.
 //
-// It decides nothing: which block is divided where, and that counts are exact all the time, is the machine's.
+// It decides nothing: the machine chooses the blocks and keeps the counts exact.
 package refine
 
 import (

@@ -6,9 +6,8 @@ import (
 	"sync"
 )
 
-// Stream is the watchers of one client stream and their way out. The receiving goroutine adds and cancels watchers,
-// the hub queues batches, and one writer goroutine (Write) sends: it alone talks to the client, so what it takes from a
-// queue is what the client hears next.
+// Stream is the watchers of one client stream and their way out. The receiving goroutine adds and cancels watchers, the hub queues batches,
+// and one writer goroutine (Write) sends. Only the writer talks to the client, so it alone fixes the order of events.
 type Stream struct {
 	hub     *Hub
 	sink    Sink
@@ -220,7 +219,7 @@ func (st *Stream) handOver(w *Watcher) bool {
 	return true
 }
 
-// takeBack has w, which the scan has let go, catch up from revision next on once its queue is sent.
+// takeBack makes w, which the scan has released, catch up from revision next on once its queue is sent.
 func (st *Stream) takeBack(w *Watcher, next int64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

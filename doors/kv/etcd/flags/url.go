@@ -97,7 +97,7 @@ func checkBind(all []URL) error {
 	return nil
 }
 
-// checkDial refuses what nobody could dial.
+// checkDial refuses addresses that no host could dial.
 func checkDial(all []URL) error {
 	for _, u := range all {
 		if !u.Unix() && u.Host() == "" {

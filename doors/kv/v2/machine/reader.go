@@ -63,10 +63,10 @@ func (m *Machine) Key(l *Lookup, path []byte, tick func() int64) (n Node, index 
 	return Node{}, 0, false, nil // changed at every attempt; List reads it under the lock
 }
 
-// List visits the node at path at depth 0 and, if it is a directory, what lies directly in it, or everything below it if
-// recursive, in order of names: a directory before what it holds. Hidden nodes (names that begin with "_") below path are left
-// out with all they hold. Path and Value of a visited node are valid during the visit only. Once keys and values visited exceed
-// maxBytes it ends with ErrTooLarge. It holds an iterator meanwhile, so visit must not block.
+// List visits the node at path at depth 0. If it is a directory, it also visits its direct children, or everything below it if recursive,
+// in order of names: a directory before its content. Hidden nodes (names that begin with "_") below path are left out with their content.
+// Path and Value of a visited node are valid during the visit only. Once keys and values visited exceed maxBytes it ends with ErrTooLarge.
+// It holds an iterator meanwhile, so visit must not block.
 func (m *Machine) List(path []byte, recursive bool, tick, maxBytes int64, visit func(depth int, n *Node)) (index uint64, err error) {
 	top, it, index, err := m.enter(path)
 	if err != nil {
@@ -111,9 +111,9 @@ func (m *Machine) List(path []byte, recursive bool, tick, maxBytes int64, visit 
 	return index, it.Error()
 }
 
-// enter reads the node at path and opens an iterator below it if it is a directory, both at one index. The way down to the node
-// may have to wait for the disk, so it is not read under the lock, which would hold up Apply; it is read under the lock only
-// after other changes have interfered several times.
+// enter reads the node at path and opens an iterator below it if it is a directory, both at one index. Finding the node may have to wait
+// for the disk, so it is not done under the lock, which would hold up Apply. The lock is taken only after other changes have interfered
+// several times.
 func (m *Machine) enter(path []byte) (top node, it *rowIter, index uint64, err error) {
 	for try := 0; ; try++ {
 		version, open := m.gate.Version()
@@ -212,8 +212,8 @@ func (it *rowIter) SkipSubtree() bool {
 	return it.at(it.SeekGE(it.seek))
 }
 
-// skipVersions is Next by a seek. The store keeps versions of a row that is overwritten all the time until it flushes, up to
-// tens of thousands, and Next steps over each of them; a seek is dearer than Next over one.
+// skipVersions is Next by a seek. The store keeps up to tens of thousands of versions of a busy row until it flushes, and Next steps over
+// each of them. A seek is dearer than Next over one.
 func (it *rowIter) skipVersions() bool {
 	it.seek = append(append(it.seek[:0], it.Key()...), 0)
 	return it.at(it.SeekGE(it.seek))

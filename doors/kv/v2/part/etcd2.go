@@ -75,8 +75,7 @@ const (
 	MalformedPart entry.Code = 499 // a part this build decodes but no door should have proposed
 )
 
-// Refusal says why a command or a read was refused: etcd's code, the path or comparison it names as the cause, and the
-// index the tree was at.
+// Refusal is the reason for refusing a command or a read: etcd's code, the path or comparison named as the cause, and the tree's index.
 type Refusal struct {
 	Code  entry.Code
 	Cause string
