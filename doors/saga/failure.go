@@ -28,7 +28,7 @@ type failure struct {
 // Error implements error.
 func (f *failure) Error() string { return f.text }
 
-// The words by which DTM's clients know an outcome, whatever else stands in a body.
+// The words by which DTM's clients recognise an outcome anywhere in a body.
 const (
 	wordSuccess = "SUCCESS"
 	wordFailure = "FAILURE"
@@ -59,8 +59,8 @@ func broken(err error) *failure {
 	return &failure{http.StatusInternalServerError, err.Error()}
 }
 
-// unproposed translates an error of the node. Whatever may have taken effect is no "come again", although with the same gid it would do
-// no harm: the client decides that.
+// unproposed translates an error of the node. If it may have taken effect the answer is not "come again", although with the same gid that
+// would do no harm: the client decides.
 func unproposed(err error, repeatable bool) error {
 	switch {
 	case errors.Is(err, node.ErrTooLarge):

@@ -26,7 +26,7 @@ const (
 type endpoint struct {
 	method  string // "": any
 	name    string // in metrics
-	open    bool   // whoever asks is answered
+	open    bool   // every client is answered
 	changes bool   // by GET too: DTM's subscribe, for example
 	run     func(d *Door, q *ask, in *input) (any, error)
 }
@@ -35,7 +35,7 @@ type endpoint struct {
 type input struct {
 	args *fasthttp.Args
 	body []byte
-	rest string // of the path, behind what the endpoint is
+	rest string // of the path, behind the endpoint
 }
 
 // get implements params.
@@ -48,7 +48,7 @@ func (d *Door) request(in *input) (*request, error) {
 	return readRequest(in.body)
 }
 
-// about makes an endpoint's run of what is done about the transaction in the body. nil is answered as SUCCESS.
+// about makes an endpoint's run of a function for the transaction in the body. nil is answered as SUCCESS.
 func about(do func(d *Door, q *ask, r *request) error) func(*Door, *ask, *input) (any, error) {
 	return func(d *Door, q *ask, in *input) (any, error) {
 		r, err := d.request(in)

@@ -24,7 +24,7 @@ func checkURL(what, url string) error {
 		"for gRPC, with a name of DNS", what, quote(url), quote(scheme+"://"))
 }
 
-// checkURLs judges the URLs of the steps, and the one that a message's outcome is asked at.
+// checkURLs judges the URLs of the steps, and the URL of a message's query.
 func (r *request) checkURLs() error {
 	if err := checkURL("query_prepared", r.QueryPrepared); err != nil {
 		return err

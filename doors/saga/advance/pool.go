@@ -6,10 +6,10 @@ import (
 	"github.com/holdfastdb/holdfast/internal/task"
 )
 
-// idleTasks is how many tasks of a pool stay when there is nothing to do: one that begins anew has a small stack, which grows again.
+// idleTasks is the number of a pool's tasks that stay when idle: a new one has a small stack, which must grow again.
 const idleTasks = 4
 
-// pool runs jobs in order of arrival on a few tasks. What waits for the log or the store does so here: a transaction in flight has no
+// pool runs jobs in order of arrival on a few tasks. Jobs that wait for the log or the store do so here: a transaction in flight has no
 // task of its own.
 type pool struct {
 	tasks   task.Runner

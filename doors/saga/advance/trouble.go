@@ -18,7 +18,7 @@ type Trouble struct {
 	Call LastCall
 }
 
-// LastCall is a call of a branch, or of what a transaction asks by itself.
+// LastCall is a call of a branch, or a query that a transaction makes by itself.
 type LastCall struct {
 	URL, Op, BranchID string
 	// Tick is when it ended, by the clock that transactions go by; when it began if Running.

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// What is read of an answer, in bytes. Its body is looked through for the two words as it comes and kept no further than somebody
-// reads it: a JSON-RPC answer to maxBody, others to keptBody. The rest is read away, a body longer than maxQuick only by a few calls at a
-// time. One that goes on beyond maxScan is given up: it says nothing.
+// Bounds on reading an answer, in bytes. Its body is searched for the two words as it comes. It is kept only as far as it is used: a
+// JSON-RPC answer to maxBody, others to keptBody. The rest is read away, a body longer than maxQuick only by a few calls at a time. One
+// that goes on beyond maxScan is given up: it has no result.
 const (
 	maxHead  = 64 << 10
 	maxBody  = 64 << 10
@@ -32,7 +32,7 @@ type answer struct {
 	whole    bool     // it was read to its end
 	reusable bool     // the connection is good for another call, if it was
 	encoding string   // of the body, if we cannot read it
-	rpc      rpcError // what a JSON-RPC answer says that is longer than what is kept
+	rpc      rpcError // the error in a JSON-RPC answer that is too long to keep
 }
 
 var getRequest, postRequest = &http.Request{Method: http.MethodGet}, &http.Request{Method: http.MethodPost}

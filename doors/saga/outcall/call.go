@@ -27,7 +27,7 @@ type call struct {
 	size int64 // of its payload
 	done func(Result)
 
-	// What is sent and where: of the request at first, then of each redirect. The goroutine that has the call owns them.
+	// The message and its target: of the request at first, then of each redirect. The goroutine that has the call owns them.
 	target  target
 	method  string
 	body    []byte
@@ -109,7 +109,7 @@ func (c *call) unreached(err error) verdict {
 	return v
 }
 
-// explain says what went wrong, in the words of somebody who has a service to repair.
+// explain describes the error in words for the operator of the service.
 func (c *call) explain(err error) string {
 	if isTimeout(err) {
 		return fmt.Sprintf("%s gave no answer in time (%v)", c.target.endpoint(), c.timeout())

@@ -37,8 +37,8 @@ func (c *call) make() verdict {
 	return v
 }
 
-// overHTTP sends the request and reads the answer, on a kept connection if it may be one. again: the connection was kept and the
-// service had closed it, so that it has answered nothing; the call is to be made on a new one.
+// overHTTP sends the request and reads the answer, on a kept connection if it may be one. again: the service had closed the kept
+// connection, so it has answered nothing; repeat the call on a new one.
 func (c *call) overHTTP(kept bool) (v verdict, again bool) {
 	n := c.net
 	var conn *conn
@@ -75,7 +75,7 @@ func (c *call) overHTTP(kept bool) (v verdict, again bool) {
 	case isTimeout(err) && conn.sent && !conn.heard && !cancelled:
 		n.listen(c, conn)
 	default:
-		conn.Close() // the answer is judged by what was read of it
+		conn.Close() // the answer is judged by the part that was read
 	}
 	switch {
 	case err == nil:

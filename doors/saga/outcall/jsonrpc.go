@@ -14,8 +14,7 @@ const (
 	codeOngoing = -32902
 )
 
-// jsonRPCBody is the request's payload, with what the call is of among its members, as the params of a call of the method that the
-// URL names.
+// jsonRPCBody is the request's payload with the transaction's fields added, as the params of a call of the method that the URL names.
 func jsonRPCBody(r *Request) ([]byte, error) {
 	u, err := url.Parse(r.URL)
 	if err != nil {

@@ -154,7 +154,7 @@ func (t *target) setAuthority(withPort bool) {
 	}
 }
 
-// escapeQuery escapes what may not stand in a request line. What is escaped already, and everything else, stays as it was written.
+// escapeQuery escapes characters that may not stand in a request line. Escaped and all other characters stay as they are.
 func escapeQuery(s string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
