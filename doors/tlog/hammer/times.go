@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// times counts durations in buckets that are at most 1/64 wider than what is in them, up to two minutes: every request
-// counts, and the memory is the same for ten and for ten million.
+// times counts durations up to two minutes in buckets that are at most 1/64 wide. Every request counts, and the memory is the same for ten
+// and for ten million.
 type times struct {
 	mu     sync.Mutex // guards what follows
 	counts [32 * 64]uint64

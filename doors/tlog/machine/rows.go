@@ -50,7 +50,7 @@ func decodeLogRow(b []byte) (held bool, spec tlogpart.LogSpec, err error) {
 	return b[1]&flagHeld != 0, spec, err
 }
 
-// ReadLog reports whether a row of a snapshot is of a log's options, and what they are.
+// ReadLog reads a log's options from a row of a snapshot; ok reports whether it is such a row.
 func ReadLog(key, value []byte) (spec tlogpart.LogSpec, ok bool, err error) {
 	if len(key) < 2 || key[0] != letter || key[1] != spaceLog {
 		return spec, false, nil

@@ -63,8 +63,8 @@ func (r *rows) flush(ctx context.Context, tx execer) error {
 	return fmt.Errorf("write rows: %w", err)
 }
 
-// statement writes n rows over whatever is there. VALUES() is old style in MySQL 8, and all that MariaDB knows; REPLACE would
-// need the right to delete.
+// statement writes n rows over existing ones. VALUES() is old style in MySQL 8, and all that MariaDB knows; REPLACE would need the right to
+// delete.
 func (r *rows) statement() string {
 	return "INSERT INTO " + r.into + " VALUES " + strings.Repeat("(?, ?, ?), ", r.n-1) + "(?, ?, ?) ON DUPLICATE KEY UPDATE " + r.change
 }

@@ -13,7 +13,7 @@ import (
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 )
 
-// What is said of a log in one word is the same in `holdfast tlog list`, in status, at /readyz and in the metrics.
+// A log's state in one word, the same in `holdfast tlog list`, in status, at /readyz and in the metrics.
 const (
 	stateOK        = "ok"
 	stateHeld      = "held"

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// Publishing never reads again what it has put. Others, or a failing disk, can remove or change it, and readers would be the
-// first to notice: so it is compared with the log once a day.
+// Publishing never reads its own objects again. Other programs, or a failing disk, can remove or change them, and readers would be the
+// first to notice. So they are compared with the log once a day.
 
 // Report is what a check found.
 type Report struct {
@@ -215,8 +215,7 @@ func (p *Database) mend(ctx context.Context, l *tlogmachine.Log, ref tiles.Ref) 
 	return tx.Commit(ctx, s.Size, s.Root, nil)
 }
 
-// Repair implements Place. The tables' own state says how far they are, so that there is nothing to guess: a checkpoint that is not
-// good there is another writer's.
+// Repair implements Place. The tables' own state shows how far they are: a checkpoint that is not good there is another writer's.
 func (p *Database) Repair(ctx context.Context, l *tlogmachine.Log) (Published, error) {
 	return p.Held(ctx, l)
 }

@@ -137,7 +137,7 @@ func (s *Shown) begin(log string, term uint64) {
 	}
 }
 
-// found is called with what a place held when it was first read. Where all hold the same, that is shown at once.
+// found is called with the checkpoint of a place's first read. If all places hold the same, it is shown at once.
 func (s *Shown) found(log string, place int, c *tlogmachine.Checkpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,10 +1,10 @@
-// Package publish copies transparency logs to places where others read them without asking this server. The leader's Worker
-// takes the newest checkpoint whenever the last publication is done, puts every tile and bundle it covers and the place lacks,
-// and the checkpoint last: whoever reads it there finds all it promises. Checkpoints in between are skipped. A Place is a
-// directory, a bucket or a database.
+// Package publish copies transparency logs to places where others read them without asking this server. The leader's Worker takes the
+// newest checkpoint whenever the last publication is done. It puts every missing tile and bundle that the checkpoint covers, and the
+// checkpoint last. A reader of the checkpoint finds all it promises. Checkpoints in between are skipped. A Place is a directory, a bucket
+// or a database.
 //
-// It continues whatever it finds, so that a crash or a change of leader costs nothing, and refuses a place that holds anything
-// but an earlier state of the same log. It signs nothing and decides nothing about the log.
+// It continues from the place's content, so that a crash or a change of leader costs nothing. It refuses a place that holds anything but an
+// earlier state of the same log. It signs nothing and decides nothing about the log.
 package publish
 
 import (

@@ -106,8 +106,8 @@ func (n *Note) Cosigned(v *Verifier) (unix uint64, err error) {
 	return 0, ErrSignature
 }
 
-// Carry adds a signature line somebody else made, a witness's for example, unless the note has one of that key. The note's
-// text must be the one it was made for; who carries a line should have verified it.
+// Carry adds another program's signature line, a witness's for example, unless the note has one of that key. The note's text must be the
+// one it was made for; the caller should have verified it.
 func (n *Note) Carry(s Signature) {
 	for i := range n.Sigs {
 		if n.Sigs[i].Name == s.Name && n.Sigs[i].KeyID == s.KeyID {
