@@ -31,7 +31,7 @@ type fate struct {
 	cut      bool          // a request that its caller has left behind does not arrive
 }
 
-// draw takes the same numbers whatever the chances are, so that another chance does not change what becomes of all later calls.
+// draw takes the same random numbers for any chances, so that another chance does not change the fate of all later calls.
 func (s *Faulty) draw() fate {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/disk"
 )
 
-// tempPrefix begins the names of files that are being written. Each has a name of its own, for there may be several writers, in one
-// process or in two: a file that two of them wrote would appear with half of each.
+// tempPrefix begins the names of files that are being written. Each has a name of its own, for there may be several writers, in one process
+// or in two. A file that two of them wrote would appear with half of each.
 const tempPrefix = ".new-"
 
 // tempLife is how old such a file must be for its writer to be taken for dead. Written files are renamed within seconds.
@@ -133,7 +133,7 @@ func (s *File) replace(path string, r io.Reader) error {
 		return err
 	}
 	if err := s.fs.Rename(temp, path); err != nil {
-		_ = s.fs.Remove(temp) // the first error is the one that counts
+		_ = s.fs.Remove(temp) // the first error counts
 		return err
 	}
 	return nil
@@ -158,13 +158,13 @@ func (s *File) writeTemp(path string, r io.Reader) (name string, err error) {
 		err = err2
 	}
 	if err != nil {
-		_ = s.fs.Remove(name) // the first error is the one that counts
+		_ = s.fs.Remove(name) // the first error counts
 		return "", err
 	}
 	return name, nil
 }
 
-// newTemp makes a file beside path that nobody else writes.
+// newTemp makes a file beside path with a name of its own.
 func (s *File) newTemp(path string) (name string, f disk.File, err error) {
 	for {
 		base := fmt.Sprintf("%s%016x-%s", tempPrefix, s.unique(), filepath.Base(path))

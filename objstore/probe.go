@@ -19,9 +19,10 @@ const (
 	IfMatch                           // of PutIfMatch
 )
 
-// Conditional finds out whether a store keeps to conditions, on an object of its own that it removes: ErrUnconditional if it does not. After any
-// other error nothing is known. It sends some ten requests the first time in this process, and none when the answer is known for the same bucket at the same
-// endpoint, or the same directory. It is safe for concurrent use: of several callers one asks, and the others wait for its answer.
+// Conditional finds out whether a store keeps to conditions, on an object of its own that it removes: ErrUnconditional if it does not.
+// After any other error nothing is known. It sends some ten requests the first time in this process. It sends none when the answer is known
+// for the same bucket at the same endpoint, or the same directory. It is safe for concurrent use: of several callers one asks, and the
+// others wait for its answer.
 func Conditional(ctx context.Context, s Store, c Condition) error {
 	key := placeKey(s, c)
 	if key == "" {
@@ -130,7 +131,7 @@ func (q *question) absent(ctx context.Context) error {
 	return q.unchanged(ctx) // a store may say that there is an object, and replace it all the same
 }
 
-// match tries to replace the object as another version than it is, and as the one that it is.
+// match tries to replace the object under a wrong version, and under the right one.
 func (q *question) match(ctx context.Context) error {
 	other := q.o
 	other.Data = otherBytes

@@ -65,9 +65,9 @@ type verify struct {
 	done      bool                      // the content at At was read
 }
 
-// Verify proves an archive without changing it: that every object is what was written under its name, that the entries follow each
-// other, that every snapshot is whole and has what the entries since the one before come to, and that nobody added anything. It returns an error
-// only if it could not go on: the store's, or ctx's. What it finds is told to Found.
+// Verify proves an archive without changing it. Every object must have the bytes written under its name, and the entries must follow each
+// other. Every snapshot must be whole and equal the previous one with the entries since. There must be no foreign objects. It returns an
+// error only if it could not go on: the store's, or ctx's. Found hears of each fault.
 func (a *Archive) Verify(ctx context.Context, how Verifying) (*Verified, error) {
 	v := &verify{a: a, how: how, out: &Verified{Timeline: a.Timeline}, latest: math.MaxInt64, named: map[string]int{}}
 	if !how.At.Time.IsZero() {
@@ -331,7 +331,7 @@ func (v *verify) beyond(ctx context.Context, e *node.Entry) error {
 	return v.content(ctx)
 }
 
-// content reads what the state holds, if it is the one that was asked for.
+// content reads the state's content, if the state is the requested one.
 func (v *verify) content(ctx context.Context) (err error) {
 	at := Mark{v.replay.Index(), v.replay.WallNs()}
 	if v.how.At.Index != 0 && at.Index != v.how.At.Index || !v.how.At.within(at) {

@@ -156,7 +156,7 @@ func (t *term) look(g *glance) error {
 	return t.w.remember(id, g.upTo)
 }
 
-// see looks for what the look has not seen yet. The failure of one request holds up no other, unless the store is silent.
+// see checks the objects that the look has not seen yet. The failure of one request holds up no other, unless the store is silent.
 func (t *term) see(g *glance) (failed error) {
 	var left []string
 	for i, name := range g.names {
@@ -242,7 +242,7 @@ func (w *Worker) at() objstore.Store {
 	return w.store
 }
 
-// reopen opens the store anew if that is due: a directory that was mounted again has another inode than the one that the store has used.
+// reopen opens the store anew if that is due: a directory that was mounted again has another inode than the store's.
 func (w *Worker) reopen() error {
 	w.mu.Lock()
 	stale := w.stale

@@ -13,7 +13,8 @@ type Status struct {
 	Leads bool `json:"leads"`
 	// Archived is the index up to which the archive has the log, as far as this member has heard; 0: it has heard nothing yet.
 	Archived uint64 `json:"archived"`
-	// Entries, Bytes and Seconds are how far that is behind what is applied here. Bytes are estimated where the log was not read yet.
+	// Entries, Bytes and Seconds are how far the archive is behind this member's applied index. Bytes are estimated where the log was not
+	// read yet.
 	Entries uint64  `json:"lag_entries"`
 	Bytes   int64   `json:"lag_bytes"`
 	Seconds float64 `json:"lag_seconds"`
@@ -144,8 +145,8 @@ func (w *Worker) lost() {
 	w.shown.Gaps++
 }
 
-// wentAway notes that the store is not this member's archive, or refuses for good, and says so once until it is back. What was acknowledged
-// since the last look is named: it may lie in another place.
+// wentAway notes that the store is not this member's archive, or refuses for good, and logs it once until it is back. The line names the
+// entries acknowledged since the last look: they may lie in another place.
 func (w *Worker) wentAway(err error) {
 	at := w.node.ArchivedIndex()
 	w.mu.Lock()

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/task"
 )
 
-// term is the shipping of one term of leadership. It begins at the end of the archive as it is found in the store (tail.go), reads the
-// log from there, and has some spans on their way at a time. What is archived is what is there without a gap.
+// term is the shipping of one term of leadership. It begins at the end of the archive as found in the store (tail.go), reads the log from
+// there, and has some spans in flight. Only the gapless spans count as archived.
 type term struct {
 	w      *Worker
 	number uint64
@@ -36,7 +36,7 @@ type term struct {
 	round   int                        // guarded by mu: how often the end of the archive was found anew
 	doubted bool                       // guarded by mu: the store is not what was shipped to; the next turn begins a round
 
-	// When the store was looked at last, and what has happened since. Guarded by mu.
+	// The last look at the store, and the changes since. Guarded by mu.
 	glance       *glance // the look under way; nil: there is none
 	lookedAt     time.Duration
 	sinceLook    int64 // bytes of log that were archived
@@ -50,7 +50,7 @@ type term struct {
 
 	// The rest belongs to the goroutine of lead.
 	found    bool       // tip is known
-	tip      format.Tip // of what is archived
+	tip      format.Tip // of the archived log
 	newest   string     // the object that ends with tip, or the manifest of the snapshot there; guarded by mu
 	looked   uint64     // the archive had the log up to here at the last look: the log is kept from there on
 	enc      *format.Encoder
@@ -63,14 +63,14 @@ type term struct {
 	nextPut  time.Duration // the earliest start of the next upload
 	next     uint64        // what is read next
 	reading  *batch
-	further  bool // pending is read on beyond what a span has: no state hash of it is known
+	further  bool // entries after the last state hash were read; the span may not end here
 	gap      bool // the log does not have what is next
 	rooting  bool // a snapshot is being put to go on behind
 
 	snapped taken // the newest snapshot
 }
 
-// batch is one question to the log and what it gave. One that nobody wants any more may end after the next one.
+// batch is one read of the log. A cancelled batch may finish after its successor; its result is dropped.
 type batch struct {
 	done    bool // guarded by term.mu; then the rest does not change
 	entries []node.Entry
@@ -147,9 +147,9 @@ func (t *term) context(d time.Duration) (ctx context.Context, done context.Cance
 	}
 }
 
-// pause waits between two attempts at one thing: half as long as the store has answered nothing but failures, so longer each time while it
-// is down. A pause that grew with the failures of each request by itself would have one of many wait long, and all that has arrived behind
-// it, while the store answers the others. It returns false if the term is over.
+// pause waits between two attempts at one thing: half as long as the store has only failed, so longer each time while it is down. A pause
+// per request would delay one of many, and all that has arrived behind it, while the store answers the others. It returns false if the term
+// is over.
 func (t *term) pause() bool {
 	t.mu.Lock()
 	now := t.w.node.Mono()
@@ -223,7 +223,7 @@ func (t *term) proceed() {
 	t.archived(b.tip)
 }
 
-// reset goes on after tip, whatever was read or put together.
+// reset continues after tip and drops all read and assembled entries.
 func (t *term) reset(tip format.Tip) {
 	if t.reading != nil {
 		t.reading.cancel()
@@ -232,7 +232,7 @@ func (t *term) reset(tip format.Tip) {
 	t.enc, t.next = format.NewEncoder(tip, format.MaxBytes), tip.Last+1
 }
 
-// archived says how far the archive has the log. The log is kept from the last look on: what was acknowledged since then is shipped again
+// archived publishes how far the archive has the log. The log is kept from the last look on: entries acknowledged since are shipped again
 // if the store turns out to have been swapped.
 func (t *term) archived(tip format.Tip) {
 	t.tip = tip
@@ -244,8 +244,8 @@ func (t *term) archived(tip format.Tip) {
 	t.w.node.Retain(RetainName, t.looked+1)
 }
 
-// settle takes what is there without a gap for archived. Where something else was there, the log is cut elsewhere, and what is on its
-// way behind it stays what it is: beside the chain, or a link of it.
+// settle marks every gapless uploaded span as archived. If the store holds a different span at a position, the log is cut there. Uploads in
+// flight behind it stay: beside the chain, or as a link of it.
 func (t *term) settle() {
 	var tips []format.Tip
 	var other *format.Tip
@@ -267,7 +267,7 @@ func (t *term) settle() {
 		t.looked = max(t.looked, g.upTo)
 		seen, back = g.upTo, true
 	}
-	// What the last look has seen is archived, and what has come since, if no look is due.
+	// Spans seen by the last look are archived, and so are later ones, unless a look is due.
 	for n < len(t.flight) && t.flight[n].sure && (t.flight[n].tip.Last <= seen || t.glance == nil && !t.lookDue()) {
 		n++
 	}
@@ -298,7 +298,7 @@ func (t *term) settle() {
 	}
 }
 
-// join reports whether a snapshot is being put because the archive was begun twice, and begins that. What is on its way stays beside.
+// join reports whether a snapshot is being put because the archive was begun twice, and begins that. Spans in flight stay beside the chain.
 func (t *term) join() bool {
 	t.mu.Lock()
 	twice := t.twice
@@ -389,8 +389,8 @@ func (t *term) due(wanted uint64) (wait time.Duration, due bool) {
 		}
 		return task.Forever, false
 	}
-	// One that fails again and again holds up those behind it, though they may be there: what is there behind a hole is no use to anybody, and
-	// a restore has to tell the hole that a leader left when it died from one where something was removed.
+	// A span that fails again and again holds up later ones, even uploaded ones. Spans behind a hole are of no use, and a restore must tell
+	// a dead leader's hole from a removed span.
 	if max(active, flight) >= flights {
 		return task.Forever, false // the end of one pokes
 	}
@@ -399,7 +399,7 @@ func (t *term) due(wanted uint64) (wait time.Duration, due bool) {
 	switch {
 	case t.bytes >= t.w.span || t.gap:
 		at = now
-	case wanted >= t.pending[0].Index: // what is on its way already needs no haste of what comes behind
+	case wanted >= t.pending[0].Index: // entries in flight already cover the waiting callers: no haste
 		at = min(at, t.lastAt+quiet, t.openedAt+most)
 	}
 	if at = max(at, t.nextPut); at > now {
@@ -449,7 +449,7 @@ func (t *term) cut() bool {
 	u.name, u.data = t.enc.Finish(state)
 	u.own = t.enc.Tip()
 	t.bytes -= u.size
-	t.pending = append([]node.Entry(nil), t.pending[n:]...) // the log's memory behind the others is let go
+	t.pending = append([]node.Entry(nil), t.pending[n:]...) // releases the log's memory behind the others
 	for len(t.stamps) > 0 && t.stamps[0].index <= u.own.Last {
 		t.stamps = t.stamps[1:]
 	}
@@ -464,8 +464,8 @@ func (t *term) cut() bool {
 	return true
 }
 
-// stateAfter returns how many of pending a span has that has n of them if the state hash is known there, and the hash: 0 if it is known
-// nowhere. A member remembers the newest only; of older ones there are those that leaders have stamped on later entries.
+// stateAfter returns how many of the first n of pending a span can have so that the state hash at its end is known, and the hash. It is 0
+// if no hash is known. A member remembers only the newest hashes; older ones come from the stamps of leaders on later entries.
 func (t *term) stateAfter(n int) (int, uint64, error) {
 	ask := func(n int) (uint64, bool, error) {
 		ctx, done := t.context(patience)
