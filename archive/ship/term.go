@@ -399,7 +399,7 @@ func (t *term) due(wanted uint64) (wait time.Duration, due bool) {
 	switch {
 	case t.bytes >= t.w.span || t.gap:
 		at = now
-	case wanted >= t.pending[0].Index: // entries in flight already cover the waiting callers: no haste
+	case wanted >= t.pending[0].Index: // a lower index is in flight already: no haste for later entries
 		at = min(at, t.lastAt+quiet, t.openedAt+most)
 	}
 	if at = max(at, t.nextPut); at > now {

@@ -22,7 +22,7 @@ const (
 	alarmRefused alarmKind = "refused"
 	// alarmExtension: commits were made that ought to have waited, and did not.
 	alarmExtension alarmKind = "extension"
-	// alarmPlace: the database's name leads to another file than the one that is followed.
+	// alarmPlace: the database's name leads to another file than the followed one.
 	alarmPlace alarmKind = "place"
 	// alarmNames: the database file has several names.
 	alarmNames alarmKind = "names"
@@ -70,7 +70,7 @@ type Alarm struct {
 	said  time.Time
 }
 
-// raise begins an alarm, which is logged at once, or gives the one that lasts a new text. Any goroutine, without mu.
+// raise begins an alarm, which is logged at once, or gives a lasting one a new text. Any goroutine, without mu.
 func (d *database) raise(kind alarmKind, text string) {
 	now := d.now()
 	d.mu.Lock()

@@ -16,8 +16,8 @@ type sleep struct {
 	pause time.Duration
 }
 
-// rest ends the loop if nothing came meanwhile: true if it has ended. The files are closed if no connection has them, and otherwise stay open
-// without a mark, so that others may checkpoint as they like: what happens meanwhile is counted by the index.
+// rest ends the loop if no event came meanwhile: true if it has ended. The files are closed if no connection has them. Otherwise they stay
+// open without a mark, so that other programs may checkpoint as they like; the index counts later commits.
 func (d *database) rest() bool {
 	d.mu.Lock()
 	if d.ended && !d.running {

@@ -46,7 +46,7 @@ type ship struct {
 	branch       bool
 }
 
-// ship makes a file of what was captured and sends it.
+// ship makes a file of a captured group and sends it.
 func (d *database) ship(g *capture.Group) {
 	if g.Before != 0 && replica.Checksum(g.Before) != d.head.Post {
 		d.fail(errors.New("what was captured does not follow what is stored"))
@@ -278,7 +278,7 @@ func (d *database) landed(s *ship, err error) {
 	}
 }
 
-// fail drops what is on its way, because nothing can follow it, and begins anew: with a takeover, and whatever differs then.
+// fail drops the uploads in flight, because no file can follow them, and begins anew: with a takeover, and the difference then.
 func (d *database) fail(err error) {
 	d.trouble(err)
 	d.log.Error("the database is read again", "err", err)

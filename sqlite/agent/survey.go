@@ -14,7 +14,7 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
-// survey is what a look at database and replica has brought: the view, and what the decision is carried out with. It has to be closed.
+// survey is the result of a look at database and replica: the view, and the means to carry out the decision. It has to be closed.
 type survey struct {
 	view
 	files   *capture.Database // nil: there is no database that can be followed
@@ -43,7 +43,7 @@ func (d *database) survey(ctx context.Context) (_ *survey, err error) {
 	}
 	if err := d.ask(ctx, func(ctx context.Context) error { return d.lookThere(ctx, s) }); err != nil {
 		if s.unread != nil {
-			err = s.unread // it is true whatever lies there
+			err = s.unread // it holds for any content there
 		}
 		return nil, err
 	}

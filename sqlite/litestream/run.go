@@ -246,7 +246,7 @@ func logTarget(log *slog.Logger, d *conf.Database) {
 	log.Info("replicating to", "type", "file", "sync-interval", d.Replica.SyncInterval, "path", d.Replica.Dir)
 }
 
-// interval is how often all databases are looked at: as often as the one that wants it most.
+// interval is the shortest interval that any database asks for.
 func interval(all []conf.Database, log *slog.Logger) time.Duration {
 	least, most := time.Duration(0), time.Duration(0)
 	for _, d := range all {

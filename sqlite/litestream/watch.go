@@ -63,7 +63,7 @@ func (w *watching) loop(ctx context.Context, dirs []conf.Database) {
 	}
 }
 
-// look compares one directory with what is replicated.
+// look compares one directory with the replicated databases.
 func (w *watching) look(ctx context.Context, dir *conf.Database) {
 	found, err := databasesIn(dir)
 	if err != nil {

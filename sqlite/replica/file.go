@@ -20,7 +20,7 @@ type Header = ltx.Header
 // jump is how many TXIDs the file behind a fence passes over: more than an owner can have on its way.
 const jump = 1 << 20
 
-// File is a file of a replica, as the manifest has it. What is known by a list alone has no checksums and no time (Replica.Fill).
+// File is a file of a replica, as the manifest has it. A file known only from a list has no checksums and no time (Replica.Fill).
 type File struct {
 	Level     int
 	Min, Max  TXID

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// partBytes is how much one request asks for. What is fetched ahead takes as much for each request on its way.
+	// partBytes is the size of one request. Read-ahead takes that much for each request in flight.
 	partBytes = 2 << 20
 	// tries is how often a part is asked for before the store's error is the caller's.
 	tries     = 5

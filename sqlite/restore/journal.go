@@ -23,8 +23,8 @@ const (
 	journalForm   = "holdfast-sqlite-restore 2"
 )
 
-// journal is what a restore goes on from after it was killed: what is being made, and how far the working file has come. What it says is in
-// that file, durably; the file may have more.
+// journal is the resume point of a restore that was killed: its goal, and the progress of the working file. Its content is durable in the
+// working file, which may have more.
 type journal struct {
 	Form string    `json:"form"`
 	From string    `json:"from"`

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// bucket is the store behind all faults. What arrives there is judged.
+// bucket is the store behind all faults. Requests that arrive there are judged.
 type bucket struct {
 	w     *world
 	mem   *objstore.Memory

@@ -127,7 +127,7 @@ func (l *ledger) groupCreated(m *machine, name string, s *stored) {
 		return
 	}
 	if s.linked = slicesHas(c.Files, s.file); !s.linked {
-		return // an orphan, ahead of what is on its way, or under a name that was removed
+		return // an orphan, ahead of uploads in flight, or under a removed name
 	}
 	w.rep.Groups++
 	if s.file.Fence {
@@ -227,7 +227,7 @@ func (l *ledger) deleted(m *machine, names []string) {
 	l.retained(3)
 }
 
-// retained judges so many moments within the retention: what was captured a while before each must be in what a restore to it gives.
+// retained judges some moments within the retention: commits captured a while before each must be in a restore to it.
 func (l *ledger) retained(moments int) {
 	w := l.w
 	groups := l.groups()

@@ -169,7 +169,7 @@ func (c *conn) restart() {
 	c.m.w.rep.Restarts++
 }
 
-// checkpoint copies what nobody needs in the WAL any more (walCheckpoint): true if that is all of it.
+// checkpoint copies the WAL up to the oldest reader (walCheckpoint): true if that is all of it.
 func (c *conn) checkpoint() bool {
 	x, n, now := c.x, c.n, c.m.w.now
 	if x.checker != nil && x.checker != c || x.Frame == 0 {

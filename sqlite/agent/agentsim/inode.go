@@ -14,7 +14,7 @@ import (
 // pageSize is every database's, in bytes.
 const pageSize = 512
 
-// inode is a database's file. A name may come to mean another one; those who have it open keep it.
+// inode is a database's file. A name may come to mean another inode; processes that have it open keep it.
 type inode struct {
 	number  uint64
 	wal     bool     // the journal mode that its header says
@@ -28,7 +28,7 @@ type inode struct {
 
 	shared    []any // who has the shared lock
 	exclusive *conn // who has it for itself
-	pending   *conn // who waits for that
+	pending   *conn // the connection that waits for that
 }
 
 // walInode is a WAL's file.
@@ -71,7 +71,7 @@ func drop(list []any, who any) []any {
 	return slices.DeleteFunc(list, func(other any) bool { return other == who })
 }
 
-// others reports whether anybody but who is in a list.
+// others reports whether a list has anything but who.
 func others(list []any, who any) bool {
 	return slices.ContainsFunc(list, func(other any) bool { return other != who })
 }

@@ -31,7 +31,7 @@ type ledger struct {
 type stored struct {
 	file   replica.File
 	header replica.Header
-	at     *commit // its end; nil: a state that nobody had
+	at     *commit // its end; nil: a state that never existed
 	linked bool    // of level 0: it was part of the chain when it arrived
 	gone   bool
 	came   time.Time // when it arrived

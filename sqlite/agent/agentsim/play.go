@@ -138,7 +138,7 @@ func (w *world) nemesis() {
 				w.after(w.between(0, 5*time.Second), p.again)
 			}
 		}
-	case 12, 13: // nobody writes for a while, and the database comes to rest
+	case 12, 13: // no program writes for a while, and the database comes to rest
 		quiet := w.between(2*time.Second, 15*time.Second)
 		w.note("%s: nobody writes for %v", m.name, quiet)
 		for _, p := range m.programs {
@@ -194,7 +194,7 @@ func (w *world) powerOn(m *machine) {
 // calm is for how long nothing may be in the way before what was committed has to be stored.
 const calm = 25 * time.Second
 
-// watch judges now and then that an agent that follows a database stores what is committed, whoever commits it and whether it rests or not.
+// watch checks now and then that a following agent stores every commit, by any program, at rest or not.
 func (w *world) watch() {
 	if !w.busy {
 		return
@@ -265,7 +265,7 @@ func (w *world) conclude() {
 		return
 	}
 	w.ledger.durable(true)
-	// Whatever has happened, an empty disk goes on with it.
+	// In any case an empty disk must be able to take over.
 	last := w.newMachine()
 	last.start()
 	w.runUntil(w.now + 60*time.Second)

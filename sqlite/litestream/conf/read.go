@@ -39,7 +39,7 @@ func (s *source) at(n *yaml.Node, name string) string {
 // parts are the keys that hold what has no row: lists, and a replica.
 type parts map[string]func(n *yaml.Node, at string) error
 
-// section reads one mapping: what the tables know goes into g, what of knows is handed there, and any other key is named in a line.
+// section reads one mapping. Keys of the tables go into g, keys of of to their readers, and any other key is named in a line.
 func (s *source) section(n *yaml.Node, prefix string, of parts, tables ...[]row) (given, error) {
 	g := given{}
 	return g, s.keys(g, n, prefix, "", of, tables)
@@ -150,7 +150,7 @@ func (g given) set(r *row, n *yaml.Node, at string) error {
 	return g.put(r, n.Value, at)
 }
 
-// put is set for what is text already.
+// put is set for values that are text already.
 func (g given) put(r *row, v, at string) error {
 	var err error
 	switch r.kind {
@@ -201,7 +201,7 @@ func readNumber(v string) (int64, error) {
 	return n, nil
 }
 
-// text, flag, span and number return what was given, or def. What they read has been checked by put.
+// text, flag, span and number return the given value, or def. put has checked it.
 func (g given) text(name, def string) string {
 	if v, ok := g[name]; ok {
 		return v.text

@@ -226,8 +226,8 @@ func Level(name string) (slog.Level, error) {
 	return 0, fmt.Errorf("there is no log level %s; there is trace, debug, info, warn and error", name)
 }
 
-// Expand replaces $NAME and ${NAME} in a configuration file by environment variables, and $PID by the program's own number; a variable that
-// is not set is replaced by nothing.
+// Expand replaces $NAME and ${NAME} in a configuration file by environment variables, and $PID by the program's own number. An unset
+// variable is replaced by nothing.
 func Expand(file []byte, sur *Surroundings) []byte {
 	return []byte(os.Expand(string(file), func(name string) string {
 		if name == "PID" {

@@ -83,8 +83,8 @@ func ask(ctx context.Context, path string) (*Answer, error) {
 	return a, nil
 }
 
-// AskAll asks every agent of this user, and root those of all users, in the order of their processes. Agents are looked for in the directory for
-// temporary files. A socket that nobody listens at was left by an agent that was killed; it is removed.
+// AskAll asks every agent of this user, and root those of all users, in the order of their processes. Agents are looked for in the
+// directory for temporary files. A socket without a listener was left by an agent that was killed; it is removed.
 func AskAll(ctx context.Context) ([]*Answer, error) {
 	dir := os.TempDir()
 	names, err := os.ReadDir(dir)

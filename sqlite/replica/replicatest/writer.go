@@ -49,7 +49,7 @@ type Writer struct {
 	// Past is every state that it made, upwards, Files all files that are stored, as a manifest has them.
 	Past  []State
 	Files []replica.File
-	// Now is the time that the next file has, a second later than the one before.
+	// Now is the time of the next file, a second after its predecessor's.
 	Now time.Time
 }
 
@@ -149,7 +149,7 @@ func (w *Writer) Manifest() *replica.Manifest {
 	return &replica.Manifest{Owner: w.Owner, Epoch: w.Epoch, Head: w.Head, Files: files}
 }
 
-// PutManifest stores it, after reading the one that is there.
+// PutManifest stores the manifest, after reading the existing one.
 func (w *Writer) PutManifest() error {
 	if _, err := w.R.Read(context.Background()); err != nil {
 		return err
