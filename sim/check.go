@@ -232,8 +232,8 @@ func (w *World) unequal() string {
 	return ""
 }
 
-// levels reports whether the cluster's level goes up in this run. A broken build does not raise it: the raise is flushed, and a store that is
-// ahead of a log which lied about its syncs is found by another check than the one that is to be shown.
+// levels reports whether the cluster's level goes up in this run. A broken build does not raise it. The raise is flushed, and a store ahead
+// of a log that lied about its syncs fails another check than the intended one.
 func (w *World) levels() bool { return w.opt.Break == node.Break{} }
 
 // checkAll judges the whole run.

@@ -33,7 +33,7 @@ const (
 	LoseDir   Fault = "losedir" // a machine comes back without its data directory
 	Stall     Fault = "stall"   // the loop of a process is overtaken by the rest of it, now and then for long
 	Moments   Fault = "moments" // power goes just after a vote was given, a snapshot installed, an election won
-	Away      Fault = "away"    // a host is cut off for as long as it takes the others to let go of the log
+	Away      Fault = "away"    // a host is cut off until the others have truncated the log
 )
 
 // AllFaults are all kinds.

@@ -207,7 +207,7 @@ func (n *nemesis) heal() {
 			a.wake()
 		}
 		if a.on && a.n == nil && a.role.join && !a.role.added && w.members.full() {
-			a.retire() // it waits for a learner to become a voter, and nobody promotes one any more
+			a.retire() // it waits for a learner to become a voter, which will not happen any more
 		}
 		if a.on && a.n == nil && a.role.join { // the members it was told to join through may be members no more
 			a.end()

@@ -14,8 +14,8 @@ type Package struct {
 	Imports    []string
 }
 
-// Imports reports every import that the layer table does not allow, every package without a row or a package comment,
-// and every row without a package, unless it is a default row. module is the module path of this repository.
+// Imports reports every import that the layer table does not allow, and every package without a row or a package comment. It also reports
+// every row without a package, unless it is a default row. module is the module path of this repository.
 func (r *Rules) Imports(module string, packages []Package) []string {
 	var found []string
 	used := make(map[string]bool)
@@ -50,7 +50,7 @@ func (r *Rules) forbidden(row *Row, star, path, imp, module string) string {
 		return "no cgo"
 	}
 	if !within(imp, module) {
-		// Only a path whose first part has a dot can be somebody else's; the rest is the standard library.
+		// Only a path whose first part has a dot can be a third party's; the rest is the standard library.
 		if first, _, _ := strings.Cut(imp, "/"); !strings.Contains(first, ".") || withinAny(imp, row.Third) {
 			return ""
 		}

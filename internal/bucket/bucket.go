@@ -1,6 +1,6 @@
-// Package bucket is an object store with S3's interface in this process: it answers after a delay, counts what it is asked, and fails as it
-// is told. It is for tests, benchmarks and conformance runs of programs that reach it over HTTP; package objstore's Faulty is for those that
-// run in this process. What it holds is in memory and goes with it.
+// Package bucket is an object store with S3's interface in this process. It answers after a delay, counts its requests, and fails on
+// command. It is for tests, benchmarks and conformance runs of programs that reach it over HTTP; package objstore's Faulty is for code in
+// this process. Its objects are in memory only.
 package bucket
 
 import (
@@ -51,7 +51,7 @@ const (
 	Hang                // no answer until the client gives up
 	Denied              // 403, nothing is done
 	Unavailable         // 503, nothing is done
-	Unconditional       // it is done whatever If-None-Match and If-Match say
+	Unconditional       // If-None-Match and If-Match are ignored
 	NoConditions        // 501 if there is an If-None-Match or If-Match, and nothing is done
 )
 
@@ -84,7 +84,7 @@ func Start() (*Bucket, error) {
 	return b, nil
 }
 
-// Close ends the server and what it holds.
+// Close ends the server and drops its objects.
 func (b *Bucket) Close() error { return b.srv.Close() }
 
 // Empty removes every object.

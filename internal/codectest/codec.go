@@ -1,7 +1,6 @@
-// Package codectest tests codecs of command parts, which all promise the same: the bytes are pinned by a golden file, what is encoded
-// comes back, nothing shorter or longer decodes, and no bytes at all stop the decoder or the printer.
-//
-// What a codec refuses by name (an unknown flag, a path that is none) is for the tests of its own package.
+// Package codectest tests codecs of command parts. A golden file pins the bytes, and encoded parts decode to the same. Nothing shorter or
+// longer decodes, and no bytes at all stop the decoder or the printer. Named refusals of a codec (an unknown flag, a malformed path) are
+// for the tests of its own package.
 package codectest
 
 import (
@@ -43,7 +42,7 @@ func (c *Codec[P]) Golden(t *testing.T, file string) {
 	golden.Check(t, file, out.String())
 }
 
-// RoundTrip: what is encoded, behind whatever else is in the buffer, comes back, and nothing else decodes to it.
+// RoundTrip: an encoded part behind any other bytes of a buffer decodes to itself, and nothing else decodes to it.
 func (c *Codec[P]) RoundTrip(t *testing.T) {
 	t.Helper()
 	for _, p := range c.Samples {

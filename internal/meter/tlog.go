@@ -82,7 +82,7 @@ func (t *Tlog) EachPlace(fn func(at TlogPlace, p *TlogPublish)) {
 	}
 }
 
-// sizeBuckets are powers of two from 1 to 4096 and one for what is more.
+// sizeBuckets are powers of two from 1 to 4096, and one for larger sizes.
 const sizeBuckets = 14
 
 // Sizes collects how large groups are. Record is wait-free.

@@ -1,5 +1,6 @@
-// Package wait is how tests wait for what another goroutine or process is to do: they look again and again until it is so. Never for luck, by a
-// sleep that is hoped to be long enough. Time fails no test: a wait ends when the run does (`go test -timeout`), with a word on what was waited for.
+// Package wait is how tests wait for another goroutine or process: they look again and again until the condition holds. Never for luck, by
+// a sleep that is hoped to be long enough. Time fails no test: a wait ends when the run does (`go test -timeout`), with a word on the
+// awaited condition.
 package wait
 
 import (
