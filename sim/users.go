@@ -268,7 +268,7 @@ func catalogue(s *mident.State) string {
 	return text
 }
 
-// look compares a member's catalogue after a turn of its loop with the others' at that revision. Turn implements Workload.
+// Turn compares a member's catalogue after a turn of its loop with the others' at that revision. It implements Workload.
 func (b *userBook) Turn(h *Member, changed bool) {
 	if !changed {
 		return
