@@ -213,7 +213,7 @@ func (c *chain) next(ctx context.Context) (*archiveformat.Span, error) {
 }
 
 // resumes makes the span that continues the log behind a snapshot the next one: the entries before it were lost. It searches the next
-// spans; is tells whether there is a snapshot at an index. The skipped spans are useless: they were in flight when the entries were lost.
+// spans; is reports whether there is a snapshot at an index. The skipped spans are useless: they were in flight when the entries were lost.
 // If there is none, nothing has changed.
 func (c *chain) resumes(ctx context.Context, is func(snapshot uint64) bool) (over []*listed, root *listed, err error) {
 	for r := (run{}); !r.many(); {

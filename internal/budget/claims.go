@@ -2,7 +2,7 @@ package budget
 
 import "slices"
 
-// Kind says whether a holder can release its memory.
+// Kind is how a holder can release its memory.
 type Kind uint8
 
 const (
