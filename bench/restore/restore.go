@@ -1,4 +1,4 @@
-// Package restore measures how long a data directory takes to be made from an archive: it writes one of a size through a real server, whose
+// Package restore measures how long a data directory takes to be made from an archive. It writes one of a size through a real server, whose
 // log it archives, and restores it. It is no load on a running server (bench/kv), and no measure of shipping.
 package restore
 
@@ -114,7 +114,7 @@ func take(ctx context.Context, n *node.Node, s objstore.Store) (tip format.Tip, 
 	return format.Tip{Cluster: m.Cluster, Timeline: m.Timeline, Last: m.Index, Term: m.Term}, nil
 }
 
-// ship archives the log in spans of 4 MiB until stop, and what there is then.
+// ship archives the log in spans of 4 MiB until stop, and the rest then.
 func ship(ctx context.Context, n *node.Node, s objstore.Store, tip format.Tip, stop <-chan struct{}) error {
 	e := format.NewEncoder(tip, 4<<20)
 	finish := func() error {

@@ -19,7 +19,7 @@ import (
 const (
 	goodRate = 300 // sagas a second to services that answer
 	badRate  = 30  // beside them, to one that never does
-	// besideRounds is how many pairs of runs there are: 300 a second take little of the machine, so that it takes many to see a difference.
+	// besideRounds is the number of pairs of runs: 300 a second take little of the machine, so a difference needs many to show.
 	besideRounds = 5
 )
 

@@ -86,7 +86,7 @@ func (b *bench) delay(ctx context.Context, server string, kill bool) (d *Delayed
 		return nil, err
 	}
 	if kill {
-		// The first are due now: those whose time comes while nobody leads are late by the election.
+		// The first are due now: those whose time comes without a leader are late by the election.
 		leader, err := c.cluster.WaitLeader(10 * time.Second)
 		if err != nil {
 			return nil, err

@@ -159,7 +159,7 @@ func (b *bench) watch(ctx context.Context, r *Recovery, s *services, gids []stri
 	return ctx.Err()
 }
 
-// submitAll submits n transactions that nobody waits for.
+// submitAll submits n transactions without waiting for them.
 func submitAll(ctx context.Context, n int, of func(n int) *transaction) error {
 	var next atomic.Int64
 	var wg sync.WaitGroup

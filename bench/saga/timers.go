@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	farDelay = 24 * 3600 // seconds: not due while anybody measures
+	farDelay = 24 * 3600 // seconds: not due during the measurement
 	// dueAtRestart is how many timers beside those are due soon after the restart.
 	dueAtRestart = 5000
 	settling     = 3 * time.Second // after a start, before memory is looked at

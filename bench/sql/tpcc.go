@@ -115,7 +115,7 @@ func (s *sweep) tpccRound(ctx context.Context, one *server, t *TPCC) (r TPCCRoun
 	return r, r.read(out, after-before, s.seconds)
 }
 
-// What a report of go-tpc has to say.
+// The expected lines of a go-tpc report.
 var (
 	tpccRate  = regexp.MustCompile(`tpmC: ([\d.]+), tpmTotal: ([\d.]+)`)
 	tpccOrder = regexp.MustCompile(`\[Summary\] NEW_ORDER - .* 95th\(ms\): ([\d.]+)`)

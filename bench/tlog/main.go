@@ -113,8 +113,8 @@ func numbers(list string) (out []int, err error) {
 	return out, nil
 }
 
-// run measures the parts asked for. A part that fails does not keep the next one from being measured, and what was measured is
-// shown and written all the same; the end of ctx ends them all.
+// run measures the parts asked for. A part that fails does not keep the next one from being measured, and the results so far are shown and
+// written all the same. The end of ctx ends them all.
 func (b *bench) run(ctx context.Context, which []string, jsonFile, plotFile string) error {
 	for _, name := range which {
 		if !slices.ContainsFunc(parts, func(p part) bool { return p.name == name }) {

@@ -18,8 +18,7 @@ import (
 type place struct {
 	server, load []string // words before the command lines
 	flags        []string // more flags of the server
-	// during is called when the window begins, and what it returns when the window is over, to write what it saw into the
-	// sample. Optional.
+	// during is called when the window begins, and its result when the window is over, to write its findings into the sample. Optional.
 	during func(s *server) (over func(*Sample) error, err error)
 }
 

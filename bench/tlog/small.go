@@ -21,8 +21,8 @@ var smallLoads = []load{
 	{Tool: withOurs, Writers: 600},
 }
 
-// smallMachine measures on what the published report was made on: one processor, with the load on another, and 1 GB. The
-// report's has the operating system in its memory as well.
+// smallMachine measures on the published report's machine: one processor, with the load on another, and 1 GB. The report's has the
+// operating system in its memory as well.
 func (b *bench) smallMachine(ctx context.Context) error {
 	cores, err := allowedCores()
 	if err != nil {
@@ -56,7 +56,7 @@ func (b *bench) smallMachine(ctx context.Context) error {
 	return nil
 }
 
-// measureSmall gives each server a cgroup of its own, if one may be made: pages of files that the one before wrote are not its.
+// measureSmall gives each server a cgroup of its own, if one may be made: it must not be charged for file pages of the previous server.
 func (b *bench) measureSmall(ctx context.Context, f *Figure, window time.Duration, at place) (err error) {
 	if g, none := newCgroup(smallMemory); none == nil {
 		defer func() { err = errors.Join(err, g.close()) }()

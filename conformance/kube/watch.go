@@ -98,7 +98,7 @@ func (w *watch) finish(want map[string]meta) (string, error) {
 			break
 		}
 	}
-	time.Sleep(500 * time.Millisecond) // for what comes once too often
+	time.Sleep(500 * time.Millisecond) // for events that come twice
 	w.cancel()
 	<-w.done
 	events := len(w.added)

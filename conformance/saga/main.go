@@ -4,11 +4,11 @@
 //
 //	saga [-against ours|original] [-quick]
 //
-// DTM's sample knows one port, 36789, so everything runs in a network of its own where the machine lets this user make one. A failure that is
-// not in known_failures.txt ends the run with status 1, and so does a listed one that passes. A run that is not quick replaces its cells of
-// RESULTS-saga.md.
+// DTM's sample knows one port, 36789, so everything runs in a network of its own where the machine lets this user make one. A failure that
+// is not in known_failures.txt ends the run with status 1, and so does a listed one that passes. A run that is not quick replaces its cells
+// of RESULTS-saga.md.
 //
-// What runs DTM's test suite is in dtmsuite, beside it.
+// dtmsuite, beside it, runs DTM's test suite.
 package main
 
 import (

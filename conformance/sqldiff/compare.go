@@ -46,7 +46,7 @@ func compare(theirs, ours *record) *difference {
 		if len(found) == 0 {
 			continue
 		}
-		// What a circle has ended is why others go on.
+		// A circle that was ended is why others go on.
 		first := max(slices.IndexFunc(found, func(d *difference) bool { return d.theirs == "error 1213" }), 0)
 		found[0], found[first] = found[first], found[0]
 		found[0].others = found[1:]
@@ -95,7 +95,7 @@ func judge(s *script, theirs, ours *side) (*judged, error) {
 		}
 		name := reasonOf(j.script, d)
 		if plain := j.script.probe(d); name == "" && plain != nil {
-			// What NOWAIT and SKIP LOCKED met is seen by a statement that waits.
+			// A waiting statement shows the locks that NOWAIT and SKIP LOCKED met.
 			e, _, err := playBoth(plain, theirs, ours)
 			if j.plays++; err != nil {
 				return j, err

@@ -237,7 +237,8 @@ func (d *difference) transactions(s *script) (all [mostSessions]transaction) {
 	return all
 }
 
-// touches reports whether a step names a key of an index: by what it reads, or inserts, or sets. pointed: a range does not name the keys in it.
+// touches reports whether a step names a key of an index: by its reads, inserts or new values. pointed: a range does not name the keys in
+// it.
 func (st *step) touches(table, index string, key int, pointed bool) bool {
 	if key == null {
 		return false

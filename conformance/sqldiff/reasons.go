@@ -11,7 +11,7 @@ type reason struct {
 	covers    func(s *script, d *difference) bool
 }
 
-// waitsIn are the locks of MariaDB by which a difference is judged: those of its circle, or the one that the session waits for.
+// waitsIn are the locks of MariaDB that decide about a difference: those of its circle, or the one that the session waits for.
 func (d *difference) waitsIn() []*wait {
 	if d.theirs == "error 1213" {
 		return circleOf(d.status(), d.rec.ids)
@@ -236,7 +236,7 @@ func (d *difference) oursStops() bool {
 	return d.ours == "error 1213" || d.ours == waits && d.theirs != waits && d.theirs != "error 1213"
 }
 
-// shared reports whether f is true of a key, of what the session's statement does, and of another transaction. Where a circle was ended, the statement is the
+// shared reports whether f is true of a key, the session's statement and another transaction. If a circle was ended, the statement is the
 // one that closes it.
 func (d *difference) shared(s *script, f func(who, other *transaction, table, index string, key int) bool) bool {
 	open, at := d.transactions(s), d.who

@@ -95,7 +95,8 @@ func (c *campaign) run(table string) error {
 				ports = ports[:1]
 			}
 			for _, port := range ports {
-				// Members' certificates are another matter: nobody without one is heard. On loopback operators are answered in the clear.
+				// Members' certificates are tested elsewhere: without one no client is heard. On loopback operators are answered in the
+				// clear.
 				if w.tls && (port == "peer" || port == "admin") {
 					continue
 				}

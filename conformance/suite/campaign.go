@@ -9,7 +9,7 @@ import (
 
 // Campaign is one run over a suite. Its fields are set before Run, which is called once.
 type Campaign struct {
-	Ours   bool // it is this server that is tested, and the lists of what is known are about it
+	Ours   bool // this server is tested, and the lists of known failures are about it
 	Jobs   int  // tests at once; more than one wants a Runner that gives each a network of its own
 	Runner *Runner
 	Known  Known
@@ -26,7 +26,7 @@ func (c *Campaign) Part(ctx context.Context) {
 	c.Runner.Apart = true
 }
 
-// Run runs the tests and reports whether all went as the lists say. What fails beside another test is run again alone, and only then
+// Run runs the tests and reports whether all went as the lists say. A test that fails beside another is run again alone, and only then
 // counts. An error is about the machine, not the tests.
 func (c *Campaign) Run(ctx context.Context, names []string) (all []Result, good bool, err error) {
 	began := time.Now()

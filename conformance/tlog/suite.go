@@ -192,7 +192,7 @@ func (s *suite) hammer(flags ...string) (string, error) {
 	return fmt.Sprintf("%d leaves", s.leaves), nil
 }
 
-// integration writes through the door and reads from there or from what is published.
+// integration writes through the door and reads from there or from a publication.
 func (s *suite) integration(p place) (string, error) {
 	cmd := exec.Command(filepath.Join(s.tools, "integration.test"), "--run_integration_test", "--log_url="+p.url, "--write_log_url="+s.door(),
 		"--log_public_key="+s.vkey, "-test.v")

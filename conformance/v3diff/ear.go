@@ -135,7 +135,7 @@ func (e *ear) send(r *pb.WatchRequest) error {
 	return e.stream.Send(r)
 }
 
-// until waits for a condition on what was heard, for at most limit.
+// until waits for a condition on the received events, for at most limit.
 func (e *ear) until(limit time.Duration, f func() bool) bool {
 	for deadline := time.Now().Add(limit); ; time.Sleep(500 * time.Microsecond) {
 		e.mu.Lock()

@@ -256,7 +256,7 @@ func (s *script) elect() error {
 		_, err := s.ask("Observe", "(observed)", nil, func(x *side) (*answer, error) { return x.observed(streams[x]) })
 		return err
 	}
-	if err := s.unary(leaderCall, &epb.LeaderRequest{Name: name}); err != nil { // nobody leads
+	if err := s.unary(leaderCall, &epb.LeaderRequest{Name: name}); err != nil { // there is no leader
 		return err
 	}
 	a, err := s.asked(campaignCall, &epb.CampaignRequest{Name: name, Lease: first, Value: s.value()})

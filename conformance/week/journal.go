@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// journal is what the script has done to whom and when, and what went wrong for clients. Its methods may be called from any goroutine.
+// journal is the script's actions on each member with their times, and the clients' failures. Its methods may be called from any goroutine.
 type journal struct {
 	mu       sync.Mutex
 	away     map[string][]span // guarded by mu: by member, when it was stopped, frozen or shut out

@@ -54,8 +54,8 @@ type Report struct {
 	Failures  []string     `json:"failures"`
 }
 
-// Run measures, prints to w as it goes and writes the files. Runs that do not count make an error in the end, and so does the
-// end of ctx; what counted is shown and written all the same.
+// Run measures, prints to w as it goes and writes the files. Runs that do not count make an error in the end, and so does the end of ctx;
+// the counting results are shown and written all the same.
 func Run(ctx context.Context, cfg *Config, w io.Writer) error {
 	cells, err := cfg.cells()
 	if err != nil {

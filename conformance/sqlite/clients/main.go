@@ -96,7 +96,7 @@ func run(quick bool, table string) (err error) {
 // upload is how long the agent takes to answer.
 const upload = 20 * time.Millisecond
 
-// run has a program of this client work on a new database, and compares what it counted with what the agent was asked.
+// run has a program of this client work on a new database, and compares its count with the agent's requests.
 func (c client) run(root, dir, so string) (note string, err error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return "", err

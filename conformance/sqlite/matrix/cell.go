@@ -70,7 +70,7 @@ func all() (there, absent []cell) {
 						for _, kind := range rig.Kinds {
 							for _, fresh := range []bool{false, true} {
 								if fresh && path != "path" && !kind.Well() {
-									continue // a file that is new differs at its beginning, not in what the store does later
+									continue // a new file differs at its beginning, not in the store's later behaviour
 								}
 								c := cell{Mode: mode, Load: load, Ack: ack, Path: path, Agent: agent, Store: kind, Fresh: fresh}
 								if c.absent() == "" {

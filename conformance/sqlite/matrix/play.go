@@ -241,7 +241,7 @@ func (s *stage) beside(ctx context.Context, o *outcome) (err error) {
 	if err := s.app.Wait("its first rows", patience, func(said rig.Said) bool { return said.First || ended() }); err != nil {
 		return err
 	}
-	// What was committed is stored before the store changes, if it is ever to be.
+	// Commits that can be stored are stored before the store changes.
 	_ = rig.Poll(10*time.Second, func() error {
 		if s.store.Began() || ended() {
 			return nil

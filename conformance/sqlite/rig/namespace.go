@@ -22,7 +22,7 @@ func ReadOnly(dir string, command []string) []string {
 func namespace(script string, args []string) []string {
 	line := []string{"unshare", "--mount", "--propagation", "private"}
 	if os.Getuid() != 0 {
-		line = append(line, "--map-root-user") // a namespace of users lets anybody mount
+		line = append(line, "--map-root-user") // a namespace of users lets any user mount
 	}
 	return append(append(line, "--", "sh", "-c", script), args...)
 }

@@ -1,5 +1,6 @@
-// Package dtmsvr has what DTM's own tests use of its server, for a server in another process: Holdfast, built with the tag sagatest, whose
-// control door (doors/saga/program) is at HOLDFAST_SAGA_CONTROL. The tests reach the server itself at DTM's usual ports.
+// Package dtmsvr has the parts of DTM's server that its own tests use, for a server in another process. That server is a Holdfast built
+// with the tag sagatest, whose control door (doors/saga/program) is at HOLDFAST_SAGA_CONTROL. The tests reach the server itself at DTM's
+// usual ports.
 package dtmsvr
 
 import (
