@@ -179,7 +179,7 @@ func TestADanglingStoreIsNotEmpty(t *testing.T) {
 func TestModesOfFilesAndDirectories(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o027))
 	for text, want := range map[string][2]os.FileMode{"": {0o600, 0o700}, "?mode=0600": {0o600, 0o700}, "?mode=0644": {0o644, 0o755},
-		"?mode=0660": {0o660, 0o770}, "public": {0o640, 0o750}} { // the umask takes its part of what nobody wrote down
+		"?mode=0660": {0o660, 0o770}, "public": {0o640, 0o750}} { // the umask applies where no mode was set
 		root := filepath.Join(t.TempDir(), "above", "store")
 		var opts []Option
 		url := "file://" + root + text

@@ -92,7 +92,7 @@ func TestStoresWithoutConditionsAreFound(t *testing.T) {
 	}
 }
 
-// discarded is an answer that nobody gets.
+// discarded is an answer that is thrown away.
 type discarded struct{ h http.Header }
 
 func (d discarded) Header() http.Header       { return d.h }

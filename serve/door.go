@@ -118,7 +118,7 @@ type Listen struct {
 	At   cli.Address
 	// Public: it is meant for everybody, so it may be open to the network.
 	Public bool
-	// Risk is what anyone could do at it, in words that follow "is beyond loopback and". It is refused there unless both sides show
+	// Risk is what a stranger could do at it, in words that follow "is beyond loopback and". It is refused there unless both sides show
 	// certificates, or the operator trusts the network (--insecure). GuardedByTLS: a certificate of the server is enough, because the door
 	// asks strangers for something else.
 	Risk         string

@@ -13,8 +13,8 @@ import (
 var archivesFlag = flag.Uint64("archives", 12, "how many runs have an archive")
 
 // TestArchiveOfSeeds: the log is shipped to a store that fails, by leaders that are paused, cut off and killed while uploads are on their
-// way. Whatever a client was told is archived is there after a restore, at any moment; the archive has the states that the members had, and
-// nothing that was not committed; and once the store is well nobody waits for ever. With -seed it replays one run.
+// way. Everything that a client was told is archived is there after a restore, at any moment. The archive has the states that the members
+// had, and nothing uncommitted; and once the store is well no client waits for ever. With -seed it replays one run.
 func TestArchiveOfSeeds(t *testing.T) {
 	if *seedFlag != 0 {
 		replay(t, Options{Seed: *seedFlag, Archive: true})

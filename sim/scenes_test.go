@@ -102,8 +102,8 @@ func TestPromotedWhileAway(t *testing.T) {
 	}
 }
 
-// TestReadsBesideALearner: clients write through a learner and read at the only voter, whose loop is overtaken after it has told
-// the learner what is committed and before it has applied that itself.
+// TestReadsBesideALearner: clients write through a learner and read at the only voter. The voter's loop is overtaken after it has told the
+// learner its commit index and before it has applied that itself.
 func TestReadsBesideALearner(t *testing.T) {
 	sum := scene(t, 6, Options{Nodes: 1, Learners: 1, Faults: []Fault{Stall}}, func(w *World) {
 		w.nemesis.stalls = 3
@@ -155,7 +155,7 @@ func TestVotesStand(t *testing.T) {
 	}
 }
 
-// TestTimeGoesOn: leaders with clocks far apart follow one another, each over entries of the one before that it has not applied.
+// TestTimeGoesOn: leaders with clocks far apart follow one another, each over entries of its predecessor that it has not applied.
 func TestTimeGoesOn(t *testing.T) {
 	var sum Report
 	n := uint64(8)

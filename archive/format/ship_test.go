@@ -113,8 +113,8 @@ func history(n, fork int, seed uint64) (log []Entry) {
 	return log
 }
 
-// chain reads the archive from its beginning, name after name, to the first that is not there. What comes with an error is what
-// stands before the fault.
+// chain reads the archive from its beginning, name after name, to the first that is not there. With an error it returns the part in front
+// of the fault.
 func chain(s objstore.Store) (entries []Entry, err error) {
 	for tip := beginning; ; {
 		name := SpanName(tip.Timeline, tip.Last+1)
@@ -168,8 +168,8 @@ func ship(t *testing.T, seed uint64, f objstore.Faults, logs ...[]Entry) (*objst
 	}
 }
 
-// TestTwoShippersMakeOneArchive, however they cut the log, whatever the store does to their uploads, and in whatever order those
-// arrive: neither stops, and the chain holds every entry once. What lies beside the chain belongs to the same history.
+// TestTwoShippersMakeOneArchive, with any cuts of the log, any faults of the store, and any order of arrival: neither stops, and the chain
+// holds every entry once. What lies beside the chain belongs to the same history.
 func TestTwoShippersMakeOneArchive(t *testing.T) {
 	log, beside := history(120, -1, 0), 0
 	for seed := range uint64(200) {

@@ -349,7 +349,7 @@ func TestWhatIsNotInTheArchive(t *testing.T) {
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Error("something was made")
 	}
-	// A time behind the end means the end: nobody knows of anything later.
+	// A time behind the end means the end: no later entry is known.
 	if out, err := into(dir, s, Restoring{At: At{Time: time.Unix(0, l.walls[l.last]).Add(time.Hour)}}); err != nil || out.State.Index != l.last {
 		t.Errorf("%+v %v", out, err)
 	}
@@ -431,8 +431,8 @@ func TestSpansThatOverlap(t *testing.T) {
 	}
 }
 
-// TestTheEndIsWhereTheEntriesEnd: a leader died with a span there and the one before it missing, and the next one put a longer one that covers
-// both. The name that sorts last is not the one that goes furthest.
+// TestTheEndIsWhereTheEntriesEnd: a leader died with a span uploaded and its predecessor missing, and the next one put a longer one that
+// covers both. The name that sorts last is not the one that goes furthest.
 func TestTheEndIsWhereTheEntriesEnd(t *testing.T) {
 	t.Parallel()
 	l := theLife(t)
@@ -521,7 +521,7 @@ func TestAHoleAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestASecondServerThatWasRefused leaves entries of another history beside the chain. They are named, and nobody reads them.
+// TestASecondServerThatWasRefused leaves entries of another history beside the chain. They are named, and not read.
 func TestASecondServerThatWasRefused(t *testing.T) {
 	l, r := theLife(t), rand.New(rand.NewPCG(17, 17))
 	s := l.archived(t, r)
@@ -544,7 +544,7 @@ func TestASecondServerThatWasRefused(t *testing.T) {
 	}
 }
 
-// TestADamagedArchiveIsNotRestored, whichever object is damaged, unless it is not needed; and a server does not start with what is left.
+// TestADamagedArchiveIsNotRestored, with any object damaged, unless it is not needed; and a server does not start with the remains.
 func TestADamagedArchiveIsNotRestored(t *testing.T) {
 	t.Parallel()
 	l, r := theLife(t), rand.New(rand.NewPCG(15, 15))
@@ -581,7 +581,7 @@ func TestADamagedArchiveIsNotRestored(t *testing.T) {
 	}
 }
 
-// TestWhatNoChecksumSeesIsFoundByTheReplay: whoever can write the bucket can make objects that are whole. The state hashes that leaders
+// TestWhatNoChecksumSeesIsFoundByTheReplay: an attacker who can write the bucket can make whole objects. The state hashes that leaders
 // stamped on entries do not fit then.
 func TestWhatNoChecksumSeesIsFoundByTheReplay(t *testing.T) {
 	l, r := theLife(t), rand.New(rand.NewPCG(16, 16))

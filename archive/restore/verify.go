@@ -203,8 +203,8 @@ func (v *verify) await(ctx context.Context, c *chain, err error) (*archiveformat
 
 const awaitPause = 500 * time.Millisecond
 
-// broken names what is wrong with the chain behind the entries before from, and lets the state go. Where a timeline goes on behind a
-// snapshot because entries were lost to it, its next span says so by a hash of zeros.
+// broken names the fault of the chain behind the entries before from, and drops the state. Where a timeline goes on behind a snapshot
+// because entries were lost to it, its next span says so by a hash of zeros.
 func (v *verify) broken(ctx context.Context, c *chain, from uint64, err error) error {
 	var gap *Gap
 	if errors.As(err, &gap) && v.out.First.Index == 0 && len(v.manifests) > 0 && gap.To <= v.manifests[0].Index {

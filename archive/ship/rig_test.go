@@ -91,7 +91,7 @@ type testMember struct {
 	first    uint64        // of what its log still has; guarded by mu, as all below
 	memory   uint64        // state hashes it remembers
 	archived uint64        // as SetArchived has said
-	wanted   uint64        // somebody waits for this
+	wanted   uint64        // a caller waits for this
 	more     chan struct{} // closed when wanted rises
 	retained uint64
 	behind   uint64 // entries of the log that it has not applied
@@ -182,7 +182,7 @@ func (m *testMember) ArchiveWanted() (uint64, <-chan struct{}) {
 	return m.wanted, m.more
 }
 
-// want has somebody wait for an index.
+// want has a caller wait for an index.
 func (m *testMember) want(index uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// TestTwoShippersMakeOneArchive: members of one cluster take turns in leading, one goes on shipping for a while after it was deposed, each
-// stops now and then and comes back without any memory, and the store does to their uploads whatever a store does. Neither stops for good,
-// nothing is said to be archived that is not, and the chain has every entry.
+// TestTwoShippersMakeOneArchive: members of one cluster take turns in leading, and one goes on shipping for a while after it was deposed.
+// Each stops now and then and comes back without any memory, and the store fails uploads in every way. Neither stops for good, nothing is
+// said to be archived that is not, and the chain has every entry.
 func TestTwoShippersMakeOneArchive(t *testing.T) {
 	both, beside := 0, 0
 	for seed := uint64(0); seed < 40 || beside == 0 && seed < 800; seed++ { // goroutines take turns as they like: some runs have none beside others
@@ -273,7 +273,7 @@ func TestAStoreThatKeepsNoConditionIsRefused(t *testing.T) {
 	})
 }
 
-// TestHalfAnObjectStopsTheShipping with its name: nobody can tell any more what the rest was.
+// TestHalfAnObjectStopsTheShipping with its name: the other half cannot be known any more.
 func TestHalfAnObjectStopsTheShipping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, memory := newHistory(), objstore.NewMemory()

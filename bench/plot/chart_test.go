@@ -90,7 +90,7 @@ func TestWhatNobodyMeasuredIsNotDrawn(t *testing.T) {
 	}
 }
 
-// TestTicksAreRound and few, whatever the figures.
+// TestTicksAreRound and few, for any figures.
 func TestTicksAreRound(t *testing.T) {
 	for _, high := range []float64{0.3, 7, 47.2, 999, 20100, 94000} {
 		p := axis{high: high}

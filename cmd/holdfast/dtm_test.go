@@ -55,7 +55,7 @@ func dtmBegin(t *testing.T, out io.Writer, env map[string]string, s *conf.Settin
 	return r, nil
 }
 
-// portOf is a port nobody listens on.
+// portOf is a port without a listener.
 func portOf(t *testing.T) string {
 	_, port, err := net.SplitHostPort(freeAddr(t))
 	if err != nil {

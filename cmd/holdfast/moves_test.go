@@ -339,8 +339,8 @@ func TestAMemberThatIsNotToldToListen(t *testing.T) {
 	c.restart("n3", bare("--peer", c.peers["n3"])...)
 }
 
-// A data directory that is another member's is refused, by name and by address, in one line that says whose it is. One of a name that is
-// nobody's is a warning.
+// A data directory that is another member's is refused, by name and by address, in one line that says whose it is. An unknown name is a
+// warning.
 func TestSwappedDirectoriesAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, etcd := range []bool{false, true} {

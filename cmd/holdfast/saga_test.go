@@ -162,7 +162,7 @@ func TestSagasFromTheCommandLine(t *testing.T) {
 	}
 }
 
-// TestOperatorsPortsAreNeverCalled: whoever submits a transaction cannot have the server talk to its own admin port, by any name.
+// TestOperatorsPortsAreNeverCalled: a client that submits a transaction cannot have the server talk to its own admin port, by any name.
 func TestOperatorsPortsAreNeverCalled(t *testing.T) {
 	t.Parallel()
 	s := serveSaga(t, t.TempDir())
@@ -177,7 +177,7 @@ func TestOperatorsPortsAreNeverCalled(t *testing.T) {
 	}
 }
 
-// TestRestoredSagasAreHeld: a copy of a server calls nobody until an operator says so.
+// TestRestoredSagasAreHeld: a copy of a server calls no service until an operator says so.
 func TestRestoredSagasAreHeld(t *testing.T) {
 	t.Parallel()
 	s := serveSaga(t, t.TempDir())

@@ -18,8 +18,8 @@ import (
 
 var nextTime = regexp.MustCompile(`"next_cron_time":"([^"]*)",`)
 
-// TestAStrangerChangesAndSeesNoTransactions: with users, tokens and TLS on, whoever has none of the tokens is refused by each protocol, for
-// a submit, a query, an abort and whatever else there is; transactions stand where they stood, and no service is called.
+// TestAStrangerChangesAndSeesNoTransactions: with users, tokens and TLS on, a client without a token is refused by each protocol, for a
+// submit, a query, an abort and everything else. Transactions stand where they stood, and no service is called.
 func TestAStrangerChangesAndSeesNoTransactions(t *testing.T) {
 	// With users a change also needs a pass in the log, which is a second line; without them the door's own is the only one.
 	for _, users := range []bool{true, false} {
@@ -192,7 +192,7 @@ func strangers(t *testing.T, users bool) {
 			unchanged(what)
 		}
 	}
-	// Without TLS nobody is heard at all.
+	// Without TLS no request is read at all.
 	if res, err := http.Get("http://" + s.at + "/api/dtmsvr/all"); err == nil {
 		res.Body.Close()
 		if res.StatusCode == 200 {

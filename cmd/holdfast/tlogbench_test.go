@@ -65,7 +65,7 @@ func TestBenchTlog(t *testing.T) {
 		}
 	}
 
-	// Whoever answers another index than the entry has is found out; so is one whose tiles are of another log.
+	// A log that answers another index than the entry has is found out; so is one whose tiles are of another log.
 	liar := through(t, s.url, func(path string, n int64, b []byte) (int, []byte) {
 		if index, err := strconv.Atoi(string(b)); err == nil && path == "/add" && n == 20 {
 			return 200, []byte(strconv.Itoa(index - 1))
@@ -101,7 +101,7 @@ func TestBenchTlog(t *testing.T) {
 	})
 	refuses(t, "checkpoint: the log is broken: size ", "bench", "tlog", back, "--vkey", vkey, "--rate", "100", "--duration", "1h")
 
-	// "Later" is obeyed and counted; an outcome nobody knows is a failure, and the entry is not sent again.
+	// "Later" is obeyed and counted; an unknown outcome is a failure, and the entry is not sent again.
 	busy := through(t, s.url, func(path string, n int64, b []byte) (int, []byte) {
 		if path == "/add" && n <= 3 {
 			return 503, nil

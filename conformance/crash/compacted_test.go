@@ -103,7 +103,7 @@ type churn struct {
 	told map[int64]string // what each acknowledged revision did, as text; guarded by mu
 }
 
-// write writes until ctx ends: a put, a delete, or a Txn of two keys, of keys nobody else writes.
+// write writes until ctx ends: a put, a delete, or a Txn of two keys, all of keys with one writer.
 func (w *churn) write(ctx context.Context, cli *clientv3.Client, id int, r *rand.Rand) {
 	for seq := 0; ctx.Err() == nil; seq++ {
 		a, b, value := fmt.Sprintf("c/%d/%d", id, r.IntN(3)), fmt.Sprintf("c/%d/x", id), fmt.Sprintf("%d.%d", id, seq)

@@ -45,8 +45,8 @@ var (
 
 type row struct{ test, line, verdict string }
 
-// besides is how many tests run beside each other: more clusters would starve each other's elections on two cores, whatever
-// -parallel says for all packages.
+// besides is how many tests run beside each other, independent of -parallel: more clusters would starve each other's elections on two
+// cores.
 const besides = "3"
 
 func TestMain(m *testing.M) {
@@ -117,8 +117,8 @@ func summary(t *testing.T, format string, args ...any) {
 	rowsMu.Unlock()
 }
 
-// barOf is a bar of time as this run holds it. The long run has the machine to itself and holds the bar as it stands. The short run shares its cores
-// with whatever else runs, so it has no bar: its summary says what was seen, and a server that stalls ends with the run's time.
+// barOf is a bar of time as this run holds it. The long run has the machine to itself and holds the bar as it stands. The short run shares
+// its cores with other work, so it has no bar: its summary says what was seen, and a server that stalls ends with the run's time.
 func barOf(d time.Duration) time.Duration {
 	if long {
 		return d

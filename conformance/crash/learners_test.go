@@ -46,7 +46,7 @@ func comeAndGo(t *testing.T, c *proctest.Cluster, kills int, turns ...string) {
 	defer f.load.stop()
 	for round := 0; round < len(turns) || f.kills < kills || f.load.reads.Load() < int64(reads); round++ {
 		f.join(t)
-		time.Sleep(time.Second) // with nobody dead, when the learner is most likely to be ahead of the voter
+		time.Sleep(time.Second) // with all members alive, when the learner is most likely to be ahead of the voter
 		for range count("LEARNER_STRIKES", 1, 3) {
 			f.strike(t)
 		}

@@ -59,7 +59,7 @@ func TestTheOthersAreGone(t *testing.T) {
 	wipe(t, others[0])
 	more(500)
 	last := others[1]
-	kill(t, leader) // the last one has entries that nobody will tell it are committed
+	kill(t, leader) // the last one has entries that it will never know to be committed
 	wipe(t, leader)
 	if err := last.Term(wait.Limit(t)); err != nil {
 		t.Fatal(err)

@@ -109,7 +109,7 @@ type overwriter struct {
 
 	// What the bar of disk space follows; the test's goroutine only, but for rev.
 	rev             atomic.Int64 // the newest that was answered
-	compacted, kept int64        // the last revision compacted to, and the one before
+	compacted, kept int64        // the last revision compacted to, and its predecessor
 }
 
 // overwritten is what is known of a key: what was sent is there perhaps, what was acknowledged is there.

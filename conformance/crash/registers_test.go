@@ -122,7 +122,7 @@ func (g *registers) run(ctx context.Context, id int, r *rand.Rand) {
 	}
 }
 
-// write writes a value nobody else writes.
+// write writes a unique value.
 func (g *registers) write(k *register, value string, at *place) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

@@ -95,7 +95,7 @@ func TestTheStoreIsDown(t *testing.T) {
 			}
 		}(), 5 * time.Millisecond, true},
 	} {
-		if m.some { // what hangs from before is let go
+		if m.some { // hanging requests from before are released
 			b.Fail(nil)
 			g.healed(t)
 		}
@@ -170,7 +170,8 @@ func diskOf(t *testing.T, dir string) (sum int64) {
 	return sum
 }
 
-// TestArchiveOverAChangeOfLeader: the leader is killed, and another ships: how long nobody is told that something is in the bucket.
+// TestArchiveOverAChangeOfLeader: the leader is killed, and another ships. It measures how long no caller is told that something is in the
+// bucket.
 func TestArchiveOverAChangeOfLeader(t *testing.T) {
 	processTest(t, false)
 	beside(t)

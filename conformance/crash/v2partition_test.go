@@ -142,8 +142,8 @@ func v2Term(t *testing.T, c *proctest.Cluster) (term uint64) {
 	return term
 }
 
-// TestAuthEnabledBehindAMembersBack: a member that others hear, but that hears nobody, still takes authentication for off, and
-// its commands reach the leader. The log refuses them.
+// TestAuthEnabledBehindAMembersBack: a member that others hear, but that hears none of them, still takes authentication for off, and its
+// commands reach the leader. The log refuses them.
 func TestAuthEnabledBehindAMembersBack(t *testing.T) {
 	processTest(t, false)
 	beside(t)

@@ -1,6 +1,6 @@
 // Package toy shows what a new door costs. testdata/toy.patch brings a machine, a worker and a door (a bell, each ring of which is one
-// command for the toy machine, the kv machine and a transparency log) in folders of their own; the tests apply it to a copy of the
-// tree, count what it changes elsewhere, build the program and drive it. It is tests only, and the toy is in no build that anybody runs.
+// command for the toy machine, the kv machine and a transparency log) in folders of their own; the tests apply it to a copy of the tree,
+// count what it changes elsewhere, build the program and drive it. It is tests only, and the toy is in no build that users run.
 //
 // By itself `go test` takes a minute; CRASH=long adds the simulation and 100 kills.
 package toy

@@ -219,7 +219,7 @@ func TestMkdirAllAtEveryCrashPoint(t *testing.T) {
 		ended = m.MkdirAll(dir) == nil
 		m.PowerOffAfter(-1) // the process died, the machine did not
 		if cut%2 == 0 {
-			_ = m.Mkdir("/a") // somebody else, and without a sync
+			_ = m.Mkdir("/a") // another process, and without a sync
 			_ = m.Mkdir("/a/b")
 		}
 		check(t, m.MkdirAll(dir), m.WriteFileAtomic(dir+"/f", []byte("held")))

@@ -17,9 +17,8 @@ import (
 // ErrNoArchive: this member was not told that the log is archived (Config.Archive), so nothing will ever be.
 var ErrNoArchive = errors.New("there is no archive: --archive is not set on this member")
 
-// The frames of the control channel that are not raft's begin with a byte that no kind of raft message has. The watermark
-// is a fact and not a decision: it holds in every term, whichever member reports it, and never falls. Byte table:
-// docs/formats/peer.md.
+// The frames of the control channel that are not raft's begin with a byte that no kind of raft message has. The watermark is a fact and not
+// a decision: it holds in every term, from any member, and never falls. Byte table: docs/formats/peer.md.
 const (
 	controlFrames      = 0x80 // from here on
 	frameArchived      = 0x80 // leader → member: the watermark

@@ -175,8 +175,8 @@ func (n *Node) look(t *testing.T, keys []string) error {
 	return nil
 }
 
-// The power goes at every single step of the first life of a member, whose directories nobody made for it. Once it has acknowledged
-// anything, it is itself again with all of it.
+// The power goes at every single step of the first life of a member that makes its own directories. Once it has acknowledged anything, it
+// is itself again with all of it.
 func TestPowerCutKeepsTheMember(t *testing.T) {
 	t.Parallel()
 	for cut := 0; ; cut++ {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/raft"
 )
 
-// Once a membership change has been answered, a member that crashes comes back with it, whatever else of its store is lost.
+// Once a membership change has been answered, a member that crashes comes back with it, even if all else of its store is lost.
 func TestAnAnsweredChangeIsDurable(t *testing.T) {
 	m := newManual(t, 3)
 	m.change(m.nodes[0], raft.Remove, 3, &emember.Part{Remove: &emember.Remove{ID: 3}})

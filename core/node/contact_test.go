@@ -104,7 +104,7 @@ func (l *lines) has(words ...string) bool {
 }
 
 // Nothing reaches one member any more, and no connection breaks. All say so, by a line and by what they answer, and say when it is over.
-// Nobody writes meanwhile.
+// There are no writes meanwhile.
 func TestAMemberThatIsCutOffIsNoticed(t *testing.T) {
 	t.Parallel()
 	c := unstarted(t, "n1", "n2", "n3")

@@ -54,7 +54,7 @@ func TestContentIsTheSameOnAllMembers(t *testing.T) {
 	}
 }
 
-// No row may be another one without the hash being another one: of a machine, of those who vote, or of the time.
+// No row may change without the hash changing: of a machine, of the voters, or of the time.
 func TestContentHasEveryRow(t *testing.T) {
 	m := newManual(t, 1)
 	n := m.nodes[0]

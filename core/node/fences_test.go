@@ -157,7 +157,7 @@ func TestNoVoterBesideOneThatNeverStarted(t *testing.T) {
 	}
 }
 
-// A call is looked at where it is run, too: whatever way a frame took, no service runs for a process that is no member.
+// A call is checked where it is run, too: by any way of its frame, no service runs for a process that is no member.
 func TestNoServiceRunsForAStranger(t *testing.T) {
 	m := newManual(t, 3)
 	n := m.nodes[0]
@@ -168,7 +168,7 @@ func TestNoServiceRunsForAStranger(t *testing.T) {
 	})
 	call := entry.AppendPacked(binary.AppendUvarint([]byte{frameCall}, 1), []byte("test.count"))
 	served := func() int64 {
-		for range cap(n.calls.slots) { // until whoever serves is done
+		for range cap(n.calls.slots) { // until the serving goroutines are done
 			n.calls.slots <- struct{}{}
 		}
 		for range cap(n.calls.slots) {

@@ -65,7 +65,7 @@ func TestLaneIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-// The system lane goes first, whatever waits in the others: leases and membership are never starved by a bulk load.
+// The system lane goes first, with anything waiting in the others: leases and membership are never starved by a bulk load.
 func TestSystemLaneGoesFirst(t *testing.T) {
 	l := testLanes(1 << 20)
 	for i := range uint64(5) {

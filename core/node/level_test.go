@@ -132,7 +132,7 @@ func TestALowerBuildIsRefused(t *testing.T) {
 	}
 }
 
-// Rows of a machine that this build does not have are refused whatever the level says: they would be kept and never be changed again.
+// Rows of a machine that this build does not have are refused at any level: they would be kept and never be changed again.
 func TestRowsOfAnUnknownMachineAreRefused(t *testing.T) {
 	m := newManual(t, 3)
 	b := m.nodes[0].store.NewBatch()

@@ -65,7 +65,7 @@ func TestThreeMembers(t *testing.T) {
 		t.Errorf("followers %+v", got)
 	}
 
-	// Leadership is handed over, and goes nowhere if the target is nobody.
+	// Leadership is handed over, and goes nowhere if the target is no member.
 	target, tn := c.follower()
 	_, id := tn.IDs()
 	if err := c.nodes[leader].TransferLeader(within(t), id); err != nil {

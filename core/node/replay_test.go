@@ -205,7 +205,7 @@ func TestAReplayNeedsAStateItCanFollow(t *testing.T) {
 	st := store.NewMem()
 	fill(t, st, h.middle)
 	if _, err := NewReplay(Config{}, st); err != nil {
-		t.Fatal(err) // rows that nobody reads are in nobody's way
+		t.Fatal(err) // unread rows do not matter
 	}
 	// But whose they are has to be known before they are compared, and parts have to have their machine.
 	st = store.NewMem()

@@ -29,7 +29,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// cutNow has the node let go of what it may, and returns where its log begins then.
+// cutNow has the node truncate its log as far as it may, and returns the log's new beginning.
 func cutNow(t *testing.T, n *Node) (first uint64) {
 	t.Helper()
 	if err := n.store.Flush(); err != nil {

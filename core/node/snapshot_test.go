@@ -75,7 +75,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	}
 }
 
-// Wherever a snapshot is cut, and whichever bit of it is changed, it is damaged; the bytes behind it belong to somebody else.
+// A snapshot that is cut anywhere, or has any bit changed, is damaged; the bytes behind it are not read.
 func TestSnapshotDamage(t *testing.T) {
 	whole, _ := snapshotOf(t, "ka", "1", "kb", "2")
 	for n := range len(whole) {
@@ -174,7 +174,7 @@ func TestSaveSnapshot(t *testing.T) {
 		t.Fatalf("%+v, %v", info, err)
 	}
 
-	// Nobody waits for a snapshot any more: nothing may be left open, or the store could not close.
+	// The snapshot's client has gone: nothing may be left open, or the store could not close.
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 20 {

@@ -283,7 +283,7 @@ func (n *Node) installSnapshot(w *raft.Write) error {
 	n.appliedIdx = w.Snapshot.Index
 	n.termApplied = w.Snapshot.Term
 	st := n.applier.Stamp()
-	n.heard(st.TickMs, n.clock.Mono(), false, false) // as old as the snapshot, whichever member leads
+	n.heard(st.TickMs, n.clock.Mono(), false, false) // as old as the snapshot, under any leader
 	n.lastWall = max(n.lastWall, st.WallNs)
 	n.soleVoter = isSole(w.Snapshot.Conf, n.id)
 	n.level = n.members.Level()

@@ -48,7 +48,7 @@ func TestALeaderThatIsGone(t *testing.T) {
 		what   string
 		voters int
 		tell   []uint64 // who is told, in this order
-		late   uint64   // who is told only when the first has stood, 0: nobody
+		late   uint64   // the member told only when the first has stood, 0: none
 		lost   bool     // nothing arrives until then
 	}{
 		{"all notice", 3, []uint64{2, 3}, 0, false},
@@ -94,8 +94,8 @@ func TestALeaderThatIsGone(t *testing.T) {
 	}
 }
 
-// TestALeaderThatIsNotGone: whoever is told so of a member that does not lead does nothing, and one that is told so of a live leader hears of it again
-// with the next heartbeat.
+// TestALeaderThatIsNotGone: a member told so of a follower does nothing, and one told so of a live leader hears of it again with the next
+// heartbeat.
 func TestALeaderThatIsNotGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := impatient(t, 3)

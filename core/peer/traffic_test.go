@@ -101,7 +101,7 @@ func drain(r io.Reader) error {
 	return err
 }
 
-// Somebody who is not in the member list yet is heard all the same, and counted from the frame on at which it is.
+// A process that is not in the member list yet is heard all the same, and counted from the frame on at which it is.
 func TestTrafficBeginsWhenAMemberIsKnown(t *testing.T) {
 	b, br := member(t, 2, TCPOptions{})
 	c, _, _ := dialHello(t, b.Addr(), hello{kind: byte(ChannelAppend), cluster: testCluster, from: 1, to: 2})

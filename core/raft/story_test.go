@@ -32,7 +32,7 @@ import (
 //	drop [nA nB]                         lose it
 //	settle [without n1 disk]             until nothing moves any more
 func TestStories(t *testing.T) {
-	// Raft draws election timeouts from here; nobody campaigns by itself before the 19th tick.
+	// Raft draws election timeouts from here; no replica campaigns by itself before the 19th tick.
 	real := rand.Reader
 	rand.Reader = nines{}
 	defer func() { rand.Reader = real }()

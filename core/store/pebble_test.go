@@ -20,9 +20,9 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestCrashLeavesAPrefix crashes Pebble's file system at random moments. Whatever comes back must be the exact state at
-// its own applied index, and never one before the last Flush: replaying the log from there is then right. From the second of its lives
-// on every other run keeps its larger values apart.
+// TestCrashLeavesAPrefix crashes Pebble's file system at random moments. The restored state must be the exact state at its own applied
+// index, and never one before the last Flush: replaying the log from there is then right. From the second of its lives on every other run
+// keeps its larger values apart.
 func TestCrashLeavesAPrefix(t *testing.T) {
 	for seed := range uint64(15) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestOpenRefusesAMissingPointer(t *testing.T) {
 	}
 }
 
-// TestFailedFlushIsFatal: a full or broken disk ends in OnFatal, and nobody waits for ever.
+// TestFailedFlushIsFatal: a full or broken disk ends in OnFatal, and no caller waits for ever.
 func TestFailedFlushIsFatal(t *testing.T) {
 	var broken atomic.Bool
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {

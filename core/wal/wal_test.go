@@ -131,7 +131,7 @@ func TestEntriesHonoursItsBounds(t *testing.T) {
 	}
 }
 
-// TestTailIsBounded: the cache gives way, but the last two batches stay whatever their size.
+// TestTailIsBounded: the cache gives way, but the last two batches stay at any size.
 func TestTailIsBounded(t *testing.T) {
 	opt := testOptions
 	opt.CacheBytes = 10 << 10
@@ -388,7 +388,7 @@ func TestReadersBesideWriter(t *testing.T) {
 	check(t, l.Close())
 }
 
-// TestRest lets go of what is kept in memory: entries are read from the segments, and what is appended follows.
+// TestRest drops the entries kept in memory: they are read from the segments, and appended ones follow.
 func TestRest(t *testing.T) {
 	l := openLog(t, disk.NewMem())
 	put(t, l, 1, 1, 20, 100)

@@ -204,7 +204,7 @@ func TestEventsOfAnArchiveSessionAreArchived(t *testing.T) {
 		}
 		acktest.Held(t, s.node, "event", func() error {
 			e := <-events
-			for e.IsProgressNotify() && e.Header.Revision < revision { // of what was archived before
+			for e.IsProgressNotify() && e.Header.Revision < revision { // of earlier archived entries
 				e = <-events
 			}
 			if len(e.Events) != 1 || e.Header.Revision != revision || string(e.Events[0].Kv.Value) != fmt.Sprint(i) {
@@ -412,7 +412,7 @@ func TestTheGatewayTakesTheLevelFromAHeader(t *testing.T) {
 	}
 }
 
-// Whichever member a session is with, the archive is filled by the leader.
+// For a session with any member, the leader fills the archive.
 func TestAnArchiveSessionOnAFollower(t *testing.T) {
 	t.Parallel()
 	servers := serveThree(t, doorkv.Options{Ack: ack.Dial{Archiving: true}})

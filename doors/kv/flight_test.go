@@ -215,8 +215,8 @@ func TestStepsShareOneWait(t *testing.T) {
 	})
 }
 
-// TestRoomComesInTurn: a read that asks for less, or at the right moment, does not get the room that another read waits for. One that gives up is in
-// nobody's way.
+// TestRoomComesInTurn: a read that asks for less, or at the right moment, does not get the room that another read waits for. One that gives
+// up blocks no other.
 func TestRoomComesInTurn(t *testing.T) {
 	t.Parallel()
 	const mib, all = 1 << 20, 24 << 20

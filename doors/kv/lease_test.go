@@ -22,7 +22,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestLeasesAreBoundedByMemory: every member has all leases in memory, and anybody may ask for one.
+// TestLeasesAreBoundedByMemory: every member has all leases in memory, and any client may ask for one.
 func TestLeasesAreBoundedByMemory(t *testing.T) {
 	t.Parallel()
 	s := serve(t, doorkv.Options{MaxLeaseBytes: func() int64 { return 10 * 128 }})

@@ -63,7 +63,7 @@ func TestShutdownEndsStreams(t *testing.T) {
 	wantError(t, "watch", err, rpctypes.ErrGRPCStopped)
 }
 
-// TestThreeMembers: every member serves everything, whichever leads.
+// TestThreeMembers: every member serves everything, under any leader.
 func TestThreeMembers(t *testing.T) {
 	t.Parallel()
 	servers := serveThree(t, doorkv.Options{})

@@ -100,7 +100,7 @@ func largest(gid string) string {
 	return string(b)
 }
 
-// TestWhatOneMayWriteOneCanRead, whichever way one asks, with little room for answers.
+// TestWhatOneMayWriteOneCanRead, by every request, with little room for answers.
 func TestWhatOneMayWriteOneCanRead(t *testing.T) {
 	s := serve(t, Options{MaxAnswerBytes: 2 << 20})
 	s.want(200, success, "POST", "submit", largest("large"))

@@ -98,7 +98,7 @@ func TestALearnerAnswersForNobody(t *testing.T) {
 	}
 }
 
-// TestAStrangerChangesAndSeesNothing: while authentication is on nobody is let in but by those who know users.
+// TestAStrangerChangesAndSeesNothing: while authentication is on only doors that know users admit a request.
 func TestAStrangerChangesAndSeesNothing(t *testing.T) {
 	s := serve(t, Options{KV: keys})
 	s.want(425, "", "POST", "submit", saga1("there", "ongoing"))
@@ -332,7 +332,7 @@ func (s *served) refuseUnread(code int, body string) {
 	}
 }
 
-// TestGids: 22 characters that nobody mixes up, and never the same.
+// TestGids: 22 characters that are not mistaken for others, and never the same.
 func TestGids(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {
@@ -419,7 +419,7 @@ func TestShutdownEndsWhatWaits(t *testing.T) {
 	}
 }
 
-// TestBesideIsOneCommand: whatever is refused of it, nothing of it is done; what is sent twice is done once.
+// TestBesideIsOneCommand: if any part is refused, nothing of it is done; a repeated request is done once.
 func TestBesideIsOneCommand(t *testing.T) {
 	s := serve(t, Options{KV: keys})
 	body := func(gid, value string) string {

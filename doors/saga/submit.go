@@ -97,8 +97,8 @@ func orMs(ms int64, other time.Duration) int64 {
 	return other.Milliseconds()
 }
 
-// again is called for a transaction that had been submitted before: whoever submits it once more wants it to go on now. It reports whether
-// it does: one that was never due yet, because it is delayed, goes on waiting.
+// again is called for a transaction that had been submitted before: a client that submits it once more wants it to continue now. It reports
+// whether it does: one that was never due yet, because it is delayed, goes on waiting.
 func (d *Door) again(q *ask, st *sagapart.State) (runs bool, err error) {
 	t, err := d.machine.BriefNumber(st.Number)
 	if err != nil {

@@ -90,7 +90,7 @@ func TestLittleWorkIsRest(t *testing.T) {
 	c.want(t, "an hour of little work")
 }
 
-// TestABurstIsWork: what a second of work has left must go, although nobody was looking.
+// TestABurstIsWork: the garbage of a second of work must go, although no look fell into it.
 func TestABurstIsWork(t *testing.T) {
 	c := newClocked()
 	c.pass(time.Hour, 20_000, restRoom)

@@ -361,7 +361,7 @@ func TestAStalledRequestMakesRoom(t *testing.T) {
 			}
 		}
 	}
-	// Behind another look nobody looks again at once, and waits only where that one has closed a connection.
+	// After a recent look a second caller does not look at once, and waits only where that look has closed a connection.
 	for _, just := range []bool{true, false} {
 		now := time.Now().UnixNano()
 		p.evicted.Store(now + int64(time.Hour))

@@ -90,7 +90,7 @@ func TestIdleConnectionsFitTheBudget(t *testing.T) {
 	}
 }
 
-// afterLargeFrames is a client's first bytes: frames of a kind nobody knows, which a server must read and ignore, and a request.
+// afterLargeFrames is a client's first bytes: frames of an unknown kind, which a server must read and ignore, and a request.
 func afterLargeFrames(path, content string) string {
 	b := bytes.NewBufferString(preface + "\x00\x00\x00\x04\x00\x00\x00\x00\x00")
 	for range 4 {

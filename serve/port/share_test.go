@@ -45,8 +45,9 @@ func TestSites(t *testing.T) {
 	}
 }
 
-// TestAnAddressHasItsShareOfConnections: up to three quarters of all places one address may have, then nothing new unless one of its own without
-// progress goes; the last quarter is for others, a 64th for each. When all is taken, one without progress makes room whoever has it.
+// TestAnAddressHasItsShareOfConnections: up to three quarters of all places one address may have, then nothing new unless one of its own
+// without progress goes; the last quarter is for others, a 64th for each. When all is taken, a connection without progress makes room, from
+// any address.
 func TestAnAddressHasItsShareOfConnections(t *testing.T) {
 	l := NewConnLimit(256)
 	idle := map[netip.Addr]int{}
@@ -192,8 +193,8 @@ func TestACrowdOfAddressesShutsOutNobody(t *testing.T) {
 	}
 }
 
-// TestWhoMakesRoomForWhom: what lacks progress makes room whoever has it. A connection that is young or idle makes room for a client of its own
-// address, or of one that has fewer.
+// TestWhoMakesRoomForWhom: a connection that lacks progress makes room, from any address. A connection that is young or idle makes room for
+// a client of its own address, or of one that has fewer.
 func TestWhoMakesRoomForWhom(t *testing.T) {
 	a, b, c := at("192.0.2.1"), at("192.0.2.2"), at("192.0.2.3")
 	for _, row := range []struct {
@@ -271,7 +272,7 @@ func (c *crowd) cut() (n int) {
 	return n
 }
 
-// TestStreamsStay: streams that stay open are cut for nobody. One address has three quarters of the room, any number of connections it has, the
+// TestStreamsStay: streams that stay open are never cut. One address has three quarters of the room, any number of connections it has, the
 // others share the last quarter, and calls that are answered at once have room when nothing may stay any more.
 func TestStreamsStay(t *testing.T) {
 	c := &crowd{T: t, Port: New(Options{CallBytes: 640 * intake.CallCost})}
@@ -372,8 +373,8 @@ func TestHalfSentCallsMakeRoom(t *testing.T) {
 	}
 }
 
-// TestCallsGiveBackWhatTheyHeld: whatever calls do, in any order and twice, a connection, its address and the port agree on what is held, and in
-// the end nothing is.
+// TestCallsGiveBackWhatTheyHeld: for calls in any order and twice, a connection, its address and the port agree on the held room, and in
+// the end nothing is held.
 func TestCallsGiveBackWhatTheyHeld(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 7))

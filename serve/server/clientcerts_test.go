@@ -73,7 +73,7 @@ func tcpPair(t *testing.T, wrap func(net.Listener) net.Listener) (dialled, accep
 	return dialled, accepted
 }
 
-// open reports whether nothing ends a connection on which nobody says anything.
+// open reports whether nothing ends a silent connection.
 func open(c net.Conn) bool {
 	c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
 	_, err := c.Read(make([]byte, 1))
@@ -141,7 +141,7 @@ func TestWhatADroppedAuthoritySignedIsClosed(t *testing.T) {
 	}
 }
 
-// TestWhatHasEndedIsForgotten: a connection that is gone costs nothing, and nobody has to say that it is.
+// TestWhatHasEndedIsForgotten: an ended connection costs nothing, without a call that reports its end.
 func TestWhatHasEndedIsForgotten(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewAuthority("clients")
@@ -223,7 +223,7 @@ func TestATicketDoesNotOutliveItsAuthority(t *testing.T) {
 	}
 }
 
-// TestAHandshakeThatBeganBeforeAnAuthorityWasDropped is judged by the authorities of its end: nobody slips in while the file is read.
+// TestAHandshakeThatBeganBeforeAnAuthorityWasDropped is judged by the authorities of its end: no client slips in while the file is read.
 func TestAHandshakeThatBeganBeforeAnAuthorityWasDropped(t *testing.T) {
 	t.Parallel()
 	stays, goes := certtest.NewAuthority("stays"), certtest.NewAuthority("goes")

@@ -31,7 +31,7 @@ func claimsOf(set []string) []budget.Claim {
 	return append(all.Claims(func(door string) bool { return slices.Contains(set, door) }), archiveClaim)
 }
 
-// TestSharesFit: what all hold together fits into what Go may have, at every size that is accepted, whichever doors are on.
+// TestSharesFit: the holders together fit into Go's limit, at every size that is accepted, with any doors on.
 func TestSharesFit(t *testing.T) {
 	for _, set := range setsOfDoors() {
 		claims := claimsOf(set)

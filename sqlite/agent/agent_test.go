@@ -115,8 +115,8 @@ func TestUploadsThatOvertake(t *testing.T) {
 	}
 }
 
-// TestTheOneWhoBeginsLastHasIt: a second agent takes the replica over while the first one's upload is on its way. The first one's commit is not
-// answered as stored, what was answered before is there, and the first one's database is kept aside.
+// TestTheOneWhoBeginsLastHasIt: a second agent takes the replica over while the first one's upload is on its way. The first one's commit is
+// not answered as stored, earlier answered ones are there, and the first one's database is kept aside.
 func TestTheOneWhoBeginsLastHasIt(t *testing.T) {
 	r := newRig(t)
 	a := r.start(gate.Archive)
@@ -461,8 +461,8 @@ func TestAMachineThatWasStartedAnew(t *testing.T) {
 	}
 }
 
-// TestAQuietDatabaseAsksNothing: when everything is stored and said, no request is made and nothing runs, until the database changes, also by a
-// program that tells nobody.
+// TestAQuietDatabaseAsksNothing: when everything is stored and said, no request is made and nothing runs, until the database changes, also
+// by a silent program.
 func TestAQuietDatabaseAsksNothing(t *testing.T) {
 	r := newRig(t)
 	r.cfg.Levels = []time.Duration{time.Hour}

@@ -207,7 +207,7 @@ func (d *database) begin(o *opening) error {
 			return err
 		}
 		if err == nil {
-			g.Before = 0 // it leads from the replica's head to here, whatever was captured before
+			g.Before = 0 // it leads from the replica's head to here, after any earlier captures
 			d.ship(g)
 			return nil
 		}

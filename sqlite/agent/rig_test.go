@@ -225,7 +225,7 @@ func (r *rig) lost(a *Agent, want string) {
 	}
 }
 
-// close ends an agent, and returns how its database ended. Whatever the agent has reserved is given back.
+// close ends an agent, and returns how its database ended. All of the agent's reservations are given back.
 func (r *rig) close(a *Agent) Outcome {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(r.t))

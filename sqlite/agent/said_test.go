@@ -235,7 +235,7 @@ func TestAModeThatIsLeftIsSaid(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoDatabaseIsSaid: the start fails at once, and so does a caller who waits for what cannot come.
+// TestWhatIsNoDatabaseIsSaid: the start fails at once, and so does a caller who waits in vain.
 func TestWhatIsNoDatabaseIsSaid(t *testing.T) {
 	for name, make := range map[string]func(path string) error{
 		"text":      func(p string) error { return os.WriteFile(p, []byte(strings.Repeat("no database ", 20)), 0o600) },
@@ -292,7 +292,7 @@ func TestAStoreThatNeverAnswersIsFinal(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 		err := a.Settled(ctx)
 		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), r.path) {
-			// Reading may be allowed and writing not: then the caller who waits is told.
+			// Reading may be allowed and writing not: then the waiting caller is told.
 			if _, err = a.Sync(ctx, r.path); err == nil || ctx.Err() != nil {
 				t.Errorf("%s: the start says %v", name, err)
 			}

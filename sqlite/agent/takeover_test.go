@@ -206,7 +206,7 @@ func TestADamagedReplicaIsStoredAnew(t *testing.T) {
 				}
 			}
 			if killed && name == "gone" {
-				continue // nobody knows that it was there: the chain ends before it
+				continue // its existence is unknown: the chain ends before it
 			}
 			a := r.start(gate.Archive)
 			db := r.connect()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestALargeDatabaseThatIsOpen: what Open reads and nobody takes leaves no pin behind, or no group of the whole database could be made while a
+// TestALargeDatabaseThatIsOpen: an unused group of Open leaves no pin behind, or no group of the whole database could be made while a
 // connection shares the index.
 func TestALargeDatabaseThatIsOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.db")

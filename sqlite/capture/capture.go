@@ -297,7 +297,7 @@ func (d *Database) header() (h walfile.Header, err error) {
 	return h, err
 }
 
-// Capture returns the commits since the last call, or nil. They count as captured then, whatever becomes of the group. Transient errors are
+// Capture returns the commits since the last call, or nil. They count as captured then, with any fate of the group. Transient errors are
 // walfile.ErrBusy and ErrChanged.
 func (d *Database) Capture() (*Group, error) {
 	again := d.files.Moved()

@@ -192,7 +192,7 @@ func (f *followed) truncate() {
 	}
 }
 
-// loose lets go of the mark.
+// loose releases the mark.
 func (f *followed) loose() {
 	f.t.Helper()
 	if err := f.d.Loose(); err != nil {

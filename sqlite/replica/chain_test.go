@@ -7,7 +7,8 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// overtaken is a bucket whose owner, once, is quicker than a reader: what comes after a read of the manifest is done before the reader's list.
+// overtaken is a bucket whose owner, once, is quicker than a reader: the owner's next steps happen between a read of the manifest and the
+// reader's list.
 type overtaken struct {
 	objstore.Store
 	meanwhile func()

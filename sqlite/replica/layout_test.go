@@ -44,7 +44,7 @@ func TestNamesOfFiles(t *testing.T) {
 	}
 }
 
-// TestAReplicaIsFoundInTheLayoutThatItHas, whichever its URL would get today, and whichever level has its only files.
+// TestAReplicaIsFoundInTheLayoutThatItHas, with any layout of its URL today, and with its only files on any level.
 func TestAReplicaIsFoundInTheLayoutThatItHas(t *testing.T) {
 	ctx := context.Background()
 	for url, own := range map[string]replica.Layout{"s3://bucket/x": replica.Bucket, "file:///x": replica.Directory} {

@@ -56,7 +56,7 @@ func succeeded(t *testing.T, w *replicatest.Writer) *replicatest.Writer {
 	return next
 }
 
-// TestAReplicaThatHasLostItsManifestIsFoundByListing: the head, the takeovers and the files are those that its owner had, whichever groups were
+// TestAReplicaThatHasLostItsManifestIsFoundByListing: the head, the takeovers and the files are those that its owner had, with any groups
 // removed for a file of a higher level.
 func TestAReplicaThatHasLostItsManifestIsFoundByListing(t *testing.T) {
 	ctx := context.Background()

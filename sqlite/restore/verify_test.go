@@ -74,8 +74,8 @@ func TestADamagedIdentityIsNamed(t *testing.T) {
 	}
 }
 
-// TestEveryDamageIsNamed: whatever is flipped in any object that counts, cut off, deleted, or put under another's name, is named with the
-// object.
+// TestEveryDamageIsNamed: a flipped bit in any object that counts, a cut, a deletion, or another's content under its name is reported with
+// the object.
 func TestEveryDamageIsNamed(t *testing.T) {
 	whole := objstore.NewMemory()
 	w := lived(t, whole, replica.Bucket, 6)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestFramesAreThoseOfTheWAL: what SQLite has written, from its beginning and from every commit on, whatever the size
-// of a page, and also where it is more than is read at a time.
+// TestFramesAreThoseOfTheWAL: the frames that SQLite has written, from the beginning and from every commit on, for every size of a page,
+// and also where they are more than is read at a time.
 func TestFramesAreThoseOfTheWAL(t *testing.T) {
 	for _, size := range []int{512, 4096, 1 << 16} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {

@@ -211,7 +211,7 @@ func (w *aWAL) header(n, pages uint32) Header {
 	return Header{Position: Position{Salt: w.salt, Frame: n}, Pages: pages, PageSize: uint32(w.size), Sum: w.sums[n]}
 }
 
-// lone writes a database of so many pages with this WAL beside it, which nobody has open, and opens it.
+// lone writes a database of so many pages with this WAL beside it, unopened, and opens it.
 func (w *aWAL) lone(t *testing.T, pages int) *DB {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "app.db")

@@ -85,7 +85,7 @@ func TestARollbackJournalOfAKilledWriterIsRolledBackByAReader(t *testing.T) {
 	c.fails("insert into t values(1)", readonly)
 }
 
-// TestAWALIsRecoveredWithoutAnAgent: whoever reads first after a crash rebuilds the wal-index, under the lock that writers take.
+// TestAWALIsRecoveredWithoutAnAgent: the first reader after a crash rebuilds the wal-index, under the lock that writers take.
 func TestAWALIsRecoveredWithoutAnAgent(t *testing.T) {
 	p := newPlace(t, "archive")
 	g := p.started()

@@ -23,7 +23,7 @@ func (s *scene) bucket() (b *bucket.Bucket, url, litestreamURL string) {
 // TestAPlaceThatCannotBeEndsTheStart: what no later attempt can change ends `-once` and the start of `run` within seconds, with status 1 and one
 // line; the program does not run.
 func TestAPlaceThatCannotBeEndsTheStart(t *testing.T) {
-	closed := func() string { // a port where nobody listens
+	closed := func() string { // a port without a listener
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

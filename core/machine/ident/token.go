@@ -133,7 +133,7 @@ func (t *tokens) touch(st *entry.Stamp, hash [eident.TokenBytes]byte, b store.Ba
 	t.set(hash, &Token{User: old.User, TTLMs: old.TTLMs, DeadlineMs: st.TickMs + old.TTLMs}, b)
 }
 
-// end removes the tokens that which picks.
+// end removes the tokens for which which returns true.
 func (t *tokens) end(b store.Batch, which func(*Token) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -72,7 +72,7 @@ func (r *Rig) ApplyData(data []byte, waits bool) []*entry.Result {
 }
 
 // Try applies one entry of some commands and returns their results. The entry's memory is overwritten afterwards, because a node reuses it
-// by then: a machine must copy whatever it keeps.
+// by then: a machine must copy the bytes it keeps.
 func (r *Rig) Try(commands ...[]entry.Part) ([]*entry.Result, error) {
 	data := Entry(r.Tick, commands...)
 	results, err := r.TryData(data, true)

@@ -348,7 +348,7 @@ func TestALeaseThatEndedBeforeTheCutOverDoesNotStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	want()
-	late := grant(target) // by somebody else
+	late := grant(target) // by another client
 	if _, err := i.compareLeases(ctx, at, &d); err != nil || d.Count != 1 {
 		t.Errorf("%+v, %v: a lease without keys, %x, is only on the target", d, err, late)
 	}

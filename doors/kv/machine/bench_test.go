@@ -54,7 +54,7 @@ func reportCPU(b *testing.B) {
 	})
 }
 
-// BenchmarkPut is what one put costs from the packed entry to the committed batch, 64 to an entry, nobody waiting.
+// BenchmarkPut is the cost of one put from the packed entry to the committed batch, 64 to an entry, without waiting callers.
 func BenchmarkPut(b *testing.B) {
 	r := benchRig(b)
 	rnd := rand.New(rand.NewPCG(1, 1))
@@ -108,7 +108,7 @@ type discard struct{ store.Store }
 
 func (discard) Commit(store.Batch, uint64) error { return nil }
 
-// BenchmarkPutAnswered has somebody waiting for every put.
+// BenchmarkPutAnswered has a caller waiting for every put.
 func BenchmarkPutAnswered(b *testing.B) {
 	r := benchRig(b)
 	rnd := rand.New(rand.NewPCG(1, 1))

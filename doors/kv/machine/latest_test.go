@@ -96,7 +96,7 @@ func TestLatestCountsItsWords(t *testing.T) {
 	}
 }
 
-// TestLongValuesThatChange: a key with a long value is read by one lookup, and its value is the last one in whatever way the key was changed.
+// TestLongValuesThatChange: a key with a long value is read by one lookup, and its value is the last one after any kind of change.
 func TestLongValuesThatChange(t *testing.T) {
 	r, st := openCounted(t)
 	r.m.fewDeletes = 2

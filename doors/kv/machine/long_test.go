@@ -11,7 +11,7 @@ import (
 // long makes a value that only history has.
 func long(n int) string { return strings.Repeat(fmt.Sprint(n, "."), inlineBytes) }
 
-// TestALongValueIsReadByTwoLookups: the row of the key and the one of its version, and no View, where nobody knows which version is the newest.
+// TestALongValueIsReadByTwoLookups: the row of the key and the one of its version, and no View, where the newest version is unknown.
 func TestALongValueIsReadByTwoLookups(t *testing.T) {
 	r, st := openCounted(t)
 	r.must(putPart("k", long(1)))

@@ -216,8 +216,7 @@ func compareRest(t *testing.T, m *Machine, c *chaos) {
 	}
 }
 
-// compareInPieces reads history piece by piece: each has whole revisions and begins where the one before ended, and none is without
-// end.
+// compareInPieces reads history piece by piece: each has whole revisions and begins where its predecessor ended, and none is without end.
 func compareInPieces(t *testing.T, key, end []byte, want []Event, from int64, read func(from int64) ([]Event, int64, error)) {
 	t.Helper()
 	var all []Event

@@ -183,7 +183,7 @@ func (x *naive) end(w *naiveWatch) {
 	}
 }
 
-// scan carries the scan on by a piece and reports whether anybody takes part.
+// scan carries the scan on by a piece and reports whether any watcher takes part.
 func (x *naive) scan() bool {
 	if x.scans || !x.h.admit() { // there is one
 		return false

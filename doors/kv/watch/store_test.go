@@ -100,7 +100,7 @@ func TestQuietWatchersResumeOverTheRealStore(t *testing.T) {
 		}
 	}
 	wait.Until(t, "all to be in the hub", func() bool { return h.Slow() == 0 })
-	apply(&kvpart.Part{Compact: &kvpart.Compact{Revision: 1200}}) // what nobody lacks any more
+	apply(&kvpart.Part{Compact: &kvpart.Compact{Revision: 1200}}) // revisions that no watcher lacks any more
 	write(100, 5)
 	last, _ := m.Revision()
 	for _, x := range all {

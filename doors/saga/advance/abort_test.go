@@ -35,7 +35,7 @@ func TestASagaIsAbortedInTheMiddleOfACall(t *testing.T) {
 	}
 }
 
-// ownTime lets time pass until what is begun cannot have been begun by a leader before.
+// ownTime lets time pass until a new saga cannot be an earlier leader's.
 func (l *leader) ownTime() {
 	l.h.t.Helper()
 	eventually(l.h.t, "the term has begun", func() bool { return l.w.current() != nil })
@@ -189,7 +189,7 @@ func TestASagaThatWaitsForAnEndpoint(t *testing.T) {
 	h.ends("s2", "succeed p s p s")
 }
 
-// TestByHand: what is due begins by itself, what is due later waits for somebody to say so.
+// TestByHand: a due pass begins by itself, a later one waits for Once.
 func TestByHand(t *testing.T) {
 	h := newHouse(t)
 	l := h.lead(1, Options{ByHand: true})

@@ -8,7 +8,7 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// TestNoCallTakesLongerThanTheCeiling, whatever its transaction says; what it says stays in the log.
+// TestNoCallTakesLongerThanTheCeiling, also if its transaction asks for more; its own value stays in the log.
 func TestNoCallTakesLongerThanTheCeiling(t *testing.T) {
 	h := newHouse(t)
 	l := h.lead(1, Options{MaxRequestTimeoutMs: 60_000})

@@ -120,7 +120,7 @@ const (
 // scarceShare is the least that a share is, in calls, but for the last of memory.
 const scarceShare, leastShare = 8, 4
 
-// taken is the share of memory that all other transactions have, in 64ths: by count or by bytes, whichever is more. Those that have been
+// taken is the share of memory that all other transactions have, in 64ths: by count or by bytes, the larger of both. Those that have been
 // given a place count as read already: nothing holds them back then. The caller holds mu.
 func (t *term) taken(bytes int) int64 {
 	o := &t.w.opt

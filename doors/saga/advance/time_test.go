@@ -53,8 +53,8 @@ func TestTheIntervalDoubles(t *testing.T) {
 	h.ends("order", "succeed p s p s")
 }
 
-// TestARetryLimit: calls are made again within the pass, a little later each time; then the saga is undone, with the step that nobody knows
-// the outcome of.
+// TestARetryLimit: calls are made again within the pass, a little later each time; then the saga is undone, with the step of unknown
+// outcome.
 func TestARetryLimit(t *testing.T) {
 	h := newHouse(t)
 	l := h.lead(1, Options{})
@@ -193,7 +193,7 @@ func TestNoDelayedMessageIsEarly(t *testing.T) {
 	}
 }
 
-// TestADelayIsCountedFromTheBeginning, whatever set the timer.
+// TestADelayIsCountedFromTheBeginning, with a timer set by any command.
 func TestADelayIsCountedFromTheBeginning(t *testing.T) {
 	h := newHouse(t)
 	l := h.lead(1, Options{})

@@ -56,7 +56,7 @@ func BenchmarkSaga(b *testing.B) {
 	}
 }
 
-// BenchmarkFind is what the worker reads of a transaction before it calls anybody.
+// BenchmarkFind is the worker's read of a transaction before its first call.
 func BenchmarkFind(b *testing.B) {
 	st, err := store.Open(b.TempDir(), store.Options{CacheBytes: 64 << 20})
 	if err != nil {

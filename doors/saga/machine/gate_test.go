@@ -10,7 +10,7 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// TestNobodyReadsHalfAnEntry: while an entry becomes visible nobody begins to read, whether under the lock or by the version.
+// TestNobodyReadsHalfAnEntry: no read begins while an entry becomes visible, under the lock or by the version.
 func TestNobodyReadsHalfAnEntry(t *testing.T) {
 	st := &machinetest.Watched{Mem: store.NewMem()}
 	r := openRig(t, st, Options{})

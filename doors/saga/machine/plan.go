@@ -149,7 +149,7 @@ func (m *Machine) checkChange(pl *plan, c *sagapart.ChangePart) (rej *entry.Reje
 		return reject(sagapart.NotFound, "%s", c.Gid), nil
 	case c.Number != 0 && c.Number != s.number:
 		return reject(sagapart.NotFound, "%s is %d by now and not %d", c.Gid, s.number, c.Number), nil
-	case s.status.Final() || !c.From.Has(s.status): // a transaction that has ended never changes, whatever From names
+	case s.status.Final() || !c.From.Has(s.status): // a transaction that has ended never changes, with any From
 		return wrongStatus(s), nil
 	}
 	for _, r := range c.Results {

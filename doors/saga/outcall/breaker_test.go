@@ -129,7 +129,7 @@ func TestAServiceThatIsGoneIsNotCalledForAWhile(t *testing.T) {
 }
 
 func TestNoAnswerOpensABreaker(t *testing.T) {
-	// Whatever a service answers, it is there.
+	// A service with any answer is up.
 	for _, code := range []int{200, 409, 425, 500, 502, 503, 404, 204, 302} {
 		s := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })
 		n := newNet(t, Options{})

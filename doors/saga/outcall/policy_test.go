@@ -217,7 +217,7 @@ func guarded(t *testing.T, own *rawService, o Options) (*Net, string) {
 	return n, port
 }
 
-// silent is a listener that nobody may reach.
+// silent is a listener that no call may reach.
 func silent(t *testing.T) *rawService {
 	s := listen(t, func(c net.Conn, _ int) { io.Copy(io.Discard, c) })
 	t.Cleanup(func() {

@@ -193,7 +193,7 @@ func (n *Net) giveUp(worst *route) {
 	c.interrupt()
 }
 
-// reached notes that a connection to an endpoint was made: it is up, whatever the call's result.
+// reached notes that a connection to an endpoint was made: it is up, with any result of the call.
 func (n *Net) reached(ep *endpoint) {
 	n.mu.Lock()
 	var all []*call

@@ -17,7 +17,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestServicesThatHangLeavePlaces: whatever time a request grants, and however many services hang, the calls to one that answers go through.
+// TestServicesThatHangLeavePlaces: with any time granted by a request, and any number of hanging services, the calls to one that answers go
+// through.
 func TestServicesThatHangLeavePlaces(t *testing.T) {
 	const all = 256
 	n := newNet(t, Options{InFlight: all, Timeout: time.Second})
@@ -136,7 +137,7 @@ func TestNamesThatRefuseAreNotDialledByThemselves(t *testing.T) {
 	}
 }
 
-// TestFewChannelsAreKept: of services that answer, those that were not called for longest are let go.
+// TestFewChannelsAreKept: of services that answer, those unused for longest lose their channels.
 func TestFewChannelsAreKept(t *testing.T) {
 	at := serveGRPC(t, func(context.Context, string, []byte) ([]byte, error) { return nil, nil })
 	_, port, _ := strings.Cut(at, ":")

@@ -108,7 +108,7 @@ func TestAnEndpointIsGivenUpAgain(t *testing.T) {
 		if open := n.Meter().Open.Load(); open != 0 {
 			t.Fatalf("round %d: %d breakers are open", round, open)
 		}
-		// Two failures and an answer leave it closed, whatever the rounds before have left.
+		// Two failures and an answer leave it closed, after any earlier rounds.
 		m.down.Store(true)
 		for range 2 {
 			do(t, n, &Request{URL: m.url, Post: true})

@@ -142,7 +142,7 @@ func TestAPayloadIsThereOnce(t *testing.T) {
 	}
 }
 
-// TestTextsOutliveTheirBytes: what the log gives to decode belongs to somebody else afterwards.
+// TestTextsOutliveTheirBytes: the log reuses the decoded bytes afterwards.
 func TestTextsOutliveTheirBytes(t *testing.T) {
 	for _, p := range samples() {
 		for _, pad := range []int{0, sharedText} { // small, and too large to share one copy

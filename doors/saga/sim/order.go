@@ -215,7 +215,7 @@ func (b *sagaBook) abort(h *sim.Member, o *order) {
 // hurry makes an order due now, as an operator may. A message that waits for its time is not delivered all the same.
 func (b *sagaBook) hurry(h *sim.Member, o *order) { b.change(h, o, "hurry", &sagapart.ChangePart{}) }
 
-// change proposes a client's change of an order that runs. The order has to end, whatever the outcome of the change.
+// change proposes a client's change of an order that runs. The order has to end, with any outcome of the change.
 func (b *sagaBook) change(h *sim.Member, o *order, what string, c *sagapart.ChangePart) {
 	c.Gid, c.From, c.Timer, c.IntervalMs = o.gid, sagapart.Of(sagapart.Submitted), true, intervalMs
 	parts := h.Permitted(entry.Part{Machine: sagapart.Machine, Body: sagapart.Append(nil, &sagapart.Part{Kind: sagapart.Change, Change: c})})

@@ -147,7 +147,7 @@ func TestOnlyTheLeaderIsToldThatItIsBehind(t *testing.T) {
 	end()
 }
 
-// TestAPlaceIsAskedAgain when somebody saw it go ahead after it had answered.
+// TestAPlaceIsAskedAgain when it was seen to go ahead after it had answered.
 func TestAPlaceIsAskedAgain(t *testing.T) {
 	m, l, key := begun(t, 3)
 	var mu sync.Mutex

@@ -335,7 +335,7 @@ func TestWhatNobodySignsIsReadOnly(t *testing.T) {
 	}
 }
 
-// TestAMissingKeyIsToldBeforeAnAdd: the list of what takes no entries has the log while nobody adds, on the leader and on a follower.
+// TestAMissingKeyIsToldBeforeAnAdd: the list of held logs has the log without any add, on the leader and on a follower.
 func TestAMissingKeyIsToldBeforeAnAdd(t *testing.T) {
 	m, l, key := begun(t, 3)
 	have := (*tiles.Signer)(nil)

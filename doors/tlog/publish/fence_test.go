@@ -22,7 +22,7 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// slowStore is a bucket that takes an upload of a checkpoint whole and applies it later, whether or not anybody waits, and answers some
+// slowStore is a bucket that takes an upload of a checkpoint whole and applies it later, also without a waiting caller, and answers some
 // uploads with 503.
 type slowStore struct {
 	t    *testing.T
@@ -100,7 +100,7 @@ func (s *slowStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header()[k] = v
 	}
 	w.WriteHeader(rec.Code)
-	_, _ = w.Write(rec.Body.Bytes()) // whoever asked may be gone
+	_, _ = w.Write(rec.Body.Bytes()) // the caller may be gone
 }
 
 func (s *slowStore) set(change func()) {

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port/http2test"
 )
 
-// TestEdges: messages that just fit, or just do not, in whatever pieces they arrive. want are the messages of stream 1 as the server sees them, x for
-// one as it was sent, - for one that was turned away.
+// TestEdges: messages that just fit, or just do not, in any pieces. want are the messages of stream 1 as the server sees them, x for one as
+// it was sent, - for one that was turned away.
 func TestEdges(t *testing.T) {
 	t.Parallel()
 	large := http2test.Prefixed(20_000, 'x')

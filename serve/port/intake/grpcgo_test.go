@@ -207,7 +207,7 @@ func TestServerTakesWhatStandsInForAMessage(t *testing.T) {
 	}
 }
 
-// TestServerEndsCallsByFrames: the server says by a frame that a call has ended, whatever became of it, and so everything comes back.
+// TestServerEndsCallsByFrames: the server says by a frame that a call has ended, with any outcome, and so all room comes back.
 func TestServerEndsCallsByFrames(t *testing.T) {
 	const budget = 8 << 20
 	r := &counted{room: room{left: budget}}
@@ -339,8 +339,8 @@ func TestServerDropsFramesOfNoStream(t *testing.T) {
 	}
 }
 
-// TestServerWidensAStreamForItsMessage is why messages are counted here: as soon as the server has seen a length it lets the client
-// send that much on the stream, whatever its window was. And its frames stay small, which smallMessage rests on.
+// TestServerWidensAStreamForItsMessage is why messages are counted here: once the server has seen a length it lets the client send that
+// much on the stream, with any window before. And its frames stay small, which smallMessage rests on.
 func TestServerWidensAStreamForItsMessage(t *testing.T) {
 	addr, _ := serve(t, &counted{room: room{left: largest}})
 	r := dialRaw(t, addr)
