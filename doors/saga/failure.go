@@ -17,7 +17,7 @@ import (
 //
 //	409 failed for good (DTM's FAILURE), 425 under way (ONGOING)
 //	503 not now: it has provably had no effect, and may be sent again
-//	401, 403, 429 as whoever lets requests in says
+//	401, 403, 429 by the judgement of Admit
 //	400, 413 not a request this door takes; 404 no such thing, where DTM has no path
 //	500 everything else, as with DTM
 type failure struct {

@@ -235,7 +235,7 @@ func TestAModeThatIsLeftIsSaid(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoDatabaseIsSaid: the start fails at once, and so does a caller who waits in vain.
+// TestWhatIsNoDatabaseIsSaid: the start fails at once, and so does a caller that waits in vain.
 func TestWhatIsNoDatabaseIsSaid(t *testing.T) {
 	for name, make := range map[string]func(path string) error{
 		"text":      func(p string) error { return os.WriteFile(p, []byte(strings.Repeat("no database ", 20)), 0o600) },
