@@ -192,7 +192,7 @@ func (a *Archive) End(ctx context.Context) (Mark, error) {
 		var f *format.Fault
 		switch {
 		case (errors.As(err, &f) || errors.Is(err, objstore.ErrAbsent)) && i+1 < len(last):
-			continue // who reads the log judges it
+			continue // the reader of the log judges it
 		case err != nil:
 			return Mark{}, err
 		}

@@ -42,7 +42,7 @@ func TestChartsAreWellFormed(t *testing.T) {
 	}
 }
 
-// TestEveryNumberIsWritten: who reads the page does not measure bars with a ruler.
+// TestEveryNumberIsWritten: a reader of the page does not measure bars with a ruler.
 func TestEveryNumberIsWritten(t *testing.T) {
 	text := string(chart().SVG())
 	for _, want := range []string{"a &lt;title&gt; &amp; more", ">12,345<", ">20,000<", ">&lt;0.1<", ">16.0<", ">1,191<", ">–<", "none counts", "1.50×", "a mark"} {

@@ -202,7 +202,7 @@ func strangers(t *testing.T, users bool) {
 	if _, err := grpcAsk(t, grpcAt, nil, owner, "NewGid", nil); err == nil {
 		t.Error("gRPC is answered in cleartext")
 	}
-	// And who has a token does all three, by each protocol: what was refused would have been done.
+	// And a client with a token does all three, by each protocol: the refused requests would have succeeded.
 	if code, answer := ask("POST", "/api/json-rpc", owner, fmt.Sprintf(`{"jsonrpc":"2.0","id":"1","method":"abort","params":%s}`, booked)); code != 200 ||
 		!strings.Contains(answer, `"error":null`) {
 		t.Errorf("JSON-RPC with a token: %d %s", code, answer)

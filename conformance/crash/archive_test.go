@@ -265,7 +265,7 @@ func diskGone(t *testing.T, r *rand.Rand, nodes, round int) (sums map[string]int
 		}
 	}
 	time.Sleep(between(r, 500*time.Millisecond, 3*time.Second))
-	if !eventually(t, g.someStored) { // a busy machine may have come to nothing yet
+	if !eventually(t, g.someStored) { // a busy machine may have archived nothing yet
 		t.Errorf("nothing was said to be in the bucket (%s)", mode.name)
 	}
 	if r.IntN(2) == 0 { // the shipper goes first, and comes back or leaves it to another

@@ -66,7 +66,7 @@ func obey(text string) {
 	if err != nil {
 		r.Err = err.Error()
 	}
-	_ = json.NewEncoder(os.Stdout).Encode(r) // who has ordered it sees that nothing came
+	_ = json.NewEncoder(os.Stdout).Encode(r) // the caller sees that nothing came
 }
 
 func attacked(text string) (r report, err error) {

@@ -70,7 +70,7 @@ func (j *journal) leaderless() (leads func()) {
 	}
 }
 
-// fail notes a request that came to nothing.
+// fail notes a request that failed.
 func (j *journal) fail(f failure) {
 	f.ended = time.Now()
 	j.mu.Lock()

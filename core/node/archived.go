@@ -40,7 +40,7 @@ type watermark struct {
 
 	// The rest is what members have told each other since the term began, or the leader changed. Loop only.
 	term, lead uint64
-	listeners  []uint64      // who has said anything to this leader, in order: a build before archives says nothing, and is told nothing
+	listeners  []uint64      // members that have spoken of the archive to this leader, in order: a build before archives does not, and is told nothing
 	told       uint64        // to all of those
 	asked      bool          // the leader knows of this member
 	askedFor   uint64        // and of this index

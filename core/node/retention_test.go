@@ -57,7 +57,7 @@ func TestTheLogIsKeptForWhoReadsIt(t *testing.T) {
 			mustPropose(t, n, "k", strings.Repeat("x", 1000))
 		}
 	}
-	// Who has said nothing since the start may want all of it.
+	// A reader silent since the start may want all of it.
 	write(100)
 	if first := cutNow(t, n); first != 2 {
 		t.Fatalf("the log begins at %d, before anybody could say from where on it is wanted", first)

@@ -40,7 +40,7 @@ func (n *Node) guardStream(r io.Reader, term uint64) *guardedStream {
 	return &guardedStream{n: n, r: r, term: term, most: maxStream, since: n.clock.Mono()}
 }
 
-// Read implements io.Reader. It looks before it reads: who has got what he asked for does not hear of an error.
+// Read implements io.Reader. It looks before it reads: a caller that has its bytes does not hear of an error.
 func (g *guardedStream) Read(p []byte) (int, error) {
 	if now := g.n.clock.Mono(); now-g.since >= streamWindow {
 		if g.got-g.had < streamFloor {

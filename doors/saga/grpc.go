@@ -103,7 +103,7 @@ func unary[R any, P interface {
 	}}
 }
 
-// callerOf is who asks by gRPC.
+// callerOf is the sender of a gRPC request.
 func callerOf(ctx context.Context) *ask {
 	q := &ask{gone: ctx.Done}
 	if v := metadata.ValueFromIncomingContext(ctx, "authorization"); len(v) > 0 {

@@ -283,7 +283,7 @@ func (d *Door) allowed(origin string) string {
 	return ""
 }
 
-// askOf is who asks by HTTP/1.1.
+// askOf is a request over HTTP/1.1 with its sender.
 func askOf(ctx *fasthttp.RequestCtx) *ask {
 	h := &ctx.Request.Header
 	var state *tls.ConnectionState

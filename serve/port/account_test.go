@@ -15,7 +15,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port/http2test"
 )
 
-// TestAQueueIsLeftFromAnywhere, and who has left it once is not in it.
+// TestAQueueIsLeftFromAnywhere, and a request that has left it once is not in it.
 func TestAQueueIsLeftFromAnywhere(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var q queue

@@ -331,7 +331,7 @@ func TestSilentConnectionsMakeRoom(t *testing.T) {
 			for i := range 3000 {
 				c := s.dial()
 				io.WriteString(c, greeting)
-				if i%100 == 99 { // a thousand later ones take a place from who has not spoken: the good client speaks several times meanwhile
+				if i%100 == 99 { // a thousand later ones take a place from a silent one: the good client speaks several times meanwhile
 					before := s.answered.Load()
 					wait.Until(t, "the good client is answered", func() bool { return s.answered.Load() > before || t.Failed() })
 				}

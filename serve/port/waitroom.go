@@ -97,7 +97,7 @@ func (p *Port) giveRoom() {
 	for len(q.all) > 0 {
 		at := q.next()
 		w := q.all[at]
-		if !p.tryDraw(w.n, 0, true) { // who has waited is not new any more
+		if !p.tryDraw(w.n, 0, true) { // a client that has waited is not new any more
 			return
 		}
 		q.all = slices.Delete(q.all, at, at+1)

@@ -268,7 +268,7 @@ func TestHoldsADatabase(t *testing.T) {
 	if path == "" {
 		return
 	}
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)") // the agent takes each lock for a moment to see who has it
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)") // the agent takes each lock for a moment to find its holder
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func TestNobodyWritesWhileAllIsCaptured(t *testing.T) {
 	}
 }
 
-// TestAPinThatReadersShare: who reads while a group is pinned has its mark, and keeps it. The next group takes another.
+// TestAPinThatReadersShare: a reader that comes while a group is pinned has its mark, and keeps it. The next group takes another.
 func TestAPinThatReadersShare(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.db")
 	db, reader := connect(t, path), connect(t, path)

@@ -271,7 +271,7 @@ func (d *Database) Restart() (g *Group, err error) {
 	return g, err
 }
 
-// lockWriters keeps others from writing, once who writes at the moment has ended: ErrBusy if that lasts.
+// lockWriters keeps others from writing, once the present writer has ended: ErrBusy if that lasts.
 func (d *Database) lockWriters() error {
 	for wait := 50 * time.Microsecond; ; wait *= 2 {
 		err := d.files.LockWriters()

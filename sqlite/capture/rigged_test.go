@@ -219,7 +219,7 @@ func (f *followed) open() {
 }
 
 // capture captures what there is, which has to be something, and looks whether the groups so far are the database, as
-// one reads it who has just come.
+// a new reader reads it.
 func (f *followed) capture() *Group {
 	f.t.Helper()
 	g, err := f.d.Capture()

@@ -42,7 +42,7 @@ func TestOpenDoesNotTryWhatLasts(t *testing.T) {
 	}
 }
 
-// TestStartingAnewWaitsForWhoWrites: who writes or copies at the moment ends soon, and Restart waits for that; who goes
+// TestStartingAnewWaitsForWhoWrites: a present writer or copier ends soon, and Restart waits for that; who goes
 // on and on is not waited for.
 func TestStartingAnewWaitsForWhoWrites(t *testing.T) {
 	broken := errors.New("the disk is broken")

@@ -53,7 +53,7 @@ func TestATakeoverSwitchesADatabaseThatAWriterWaitsFor(t *testing.T) {
 	}
 	p.Say(func(s *extagent.State) { s.Refuse = extagent.TakingOver })
 	c := p.python().open(p.db)
-	c.is("select count(*) from entries", 0) // who reads is not kept waiting
+	c.is("select count(*) from entries", 0) // a reader does not wait
 	writes := c.start("exec", "insert into entries values(1, 'x')")
 	wait.Until(t, "the writer asks the agent", func() bool { return len(p.Hellos()) > 0 })
 	wait.Until(t, "the agent has every lock", func() bool { return walmode.Switch(t.Context(), p.db) == nil })

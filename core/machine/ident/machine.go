@@ -76,7 +76,7 @@ func (m *Machine) Admit(c *entry.Command, fromClient func(*entry.Part) bool) *en
 	asks := false
 	for i := range c.Parts {
 		if c.Parts[i].Machine == entry.MachineIdent {
-			return nil // a Pass, or a part that names who asks for it
+			return nil // a Pass, or a part that names its user
 		}
 		asks = asks || fromClient(&c.Parts[i])
 	}

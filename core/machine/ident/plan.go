@@ -29,7 +29,7 @@ func reject(code entry.Code, f string, args ...any) *entry.Rejection {
 
 func isNewer(err error) bool { return errors.Is(err, eident.ErrKind) }
 
-// judge decides a part by etcd's rules, in etcd's order: who asks first, then what for.
+// judge decides a part by etcd's rules, in etcd's order: the user first, then the request.
 func (p *plan) judge(m *Machine) *entry.Rejection {
 	s := m.now
 	switch part := p.part; {

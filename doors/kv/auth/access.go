@@ -10,7 +10,7 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// Access is who asks and the catalogue by which that is judged. A nil Access means that authentication is off: its methods then
+// Access is the user of a request, and the catalogue that judges it. A nil Access means that authentication is off: its methods then
 // allow everything, so that callers need no check of their own.
 //
 // A catalogue can change between judging and doing. A write carries the catalogue's revision into the log and is refused there

@@ -50,7 +50,7 @@ type Options struct {
 	// Bounded returns the context that a request may wait under, Life ends with the door. RequestTimeout bounds what waits under Life.
 	Bounded func(ctx context.Context) context.Context
 	// Written holds back the result of a change until it is as durable as its client asked for; bound is what the request waits under.
-	// nil: nothing more than what Propose has waited for.
+	// nil: only for the wait of Propose itself.
 	Written        func(ctx, bound context.Context, res *entry.Result) error
 	Life           context.Context
 	RequestTimeout time.Duration

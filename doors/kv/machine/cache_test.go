@@ -26,7 +26,7 @@ func missesOf(c *metaCache, keys, times int) (missed int) {
 	return missed
 }
 
-// What fits is kept, and what is asked for again is kept longer than what was asked for once.
+// Keys that fit are kept, and keys asked for again are kept longer than others.
 func TestCacheKeepsWhatIsUsed(t *testing.T) {
 	const each = slotBytes + 8
 	var c metaCache

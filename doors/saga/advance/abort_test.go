@@ -219,7 +219,7 @@ func TestByHand(t *testing.T) {
 	}
 }
 
-// TestByHandOnePassAtATime: who asks for a pass over a transaction that is carried on just now gets the next one, after the end of that.
+// TestByHandOnePassAtATime: a caller that asks for a pass during one over that transaction gets the next one, after its end.
 func TestByHandOnePassAtATime(t *testing.T) {
 	h := newHouse(t)
 	l := h.lead(1, Options{ByHand: true})

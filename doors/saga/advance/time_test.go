@@ -34,7 +34,7 @@ func TestAServiceThatIsAtIt(t *testing.T) {
 	h.ends("order", "succeed p s p s")
 }
 
-// TestTheIntervalDoubles with each pass that came to nothing, and begins anew after a success.
+// TestTheIntervalDoubles with each pass that failed, and begins anew after a success.
 func TestTheIntervalDoubles(t *testing.T) {
 	h := newHouse(t)
 	l := h.lead(1, Options{RetryIntervalMs: 1_000})

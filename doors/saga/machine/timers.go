@@ -19,7 +19,7 @@ type ring struct {
 // recentBatch is how many timers one call of Recent returns at most.
 const recentBatch = 1024
 
-// reset forgets all timers. Numbers go on, so that who asks for more of an earlier life is told to begin anew.
+// reset forgets all timers. Numbers go on, so that a reader with a number of an earlier life is told to begin anew.
 func (r *ring) reset(size int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -39,7 +39,7 @@ func (b *breaker) answered() bool {
 	return was
 }
 
-// failed counts a call that came to nothing. It reports whether that has opened the breaker, again if it was the trial.
+// failed counts a call without an answer. It reports whether that has opened the breaker, again if it was the trial.
 func (b *breaker) failed(now time.Time, trial bool, why string, o *Breaker) bool {
 	b.last = cut(why, 200)
 	if b.open && !trial {

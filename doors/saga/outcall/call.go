@@ -97,7 +97,7 @@ type verdict struct {
 	next string
 }
 
-// failed is the verdict on a call that came to nothing.
+// failed is the verdict on a call without an answer.
 func (c *call) failed(err error) verdict {
 	return verdict{outcome: Transient, mute: true, message: c.explain(err)}
 }

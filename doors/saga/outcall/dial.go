@@ -37,7 +37,7 @@ func (n *Net) dial(ctx context.Context, t *target) (net.Conn, error) {
 			return conn, nil
 		}
 		if r := (*refusal)(nil); failed == nil || errors.As(failed, &r) {
-			failed = err // what could be tried says more than what could not
+			failed = err // an error of a tried address says more than that of an untried one
 		}
 		if ctx.Err() != nil {
 			break

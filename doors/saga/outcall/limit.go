@@ -380,7 +380,7 @@ func (n *Net) finish(c *call, v verdict) *call {
 	return first
 }
 
-// count tells a breaker of a call that came to nothing, and returns it if that has opened it. n.mu is held.
+// count tells a breaker of a call that failed, and returns it if that has opened it. n.mu is held.
 func (n *Net) count(b *breaker, trial bool, why string, now time.Time) *breaker {
 	was := b.open
 	if !b.failed(now, trial, why, &n.o.Breaker) {

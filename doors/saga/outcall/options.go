@@ -36,7 +36,7 @@ type Options struct {
 
 // Breaker says when calls to an endpoint are no longer made.
 type Breaker struct {
-	// Failures is how many in a row must have come to nothing (no connection, a broken one, a timeout): 5. Any answer ends the row.
+	// Failures is how many in a row must have failed (no connection, a broken one, a timeout): 5. Any answer ends the row.
 	Failures int
 	// First is how long calls are suspended: 1 s. Afterwards one call is the trial, and calls that come meanwhile wait for its result. Each
 	// failure doubles the wait, up to Longest: 30 s, and four times that for an endpoint that has never answered. All waits are drawn from

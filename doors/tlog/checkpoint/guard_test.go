@@ -186,8 +186,7 @@ func TestANoteThatCameFromElsewhereVouchesForNothing(t *testing.T) {
 	}
 }
 
-// TestAFollowerNotesWhatIsSignedWhileItFollows, and not what its log held when it began, which may be older than what was
-// signed.
+// TestAFollowerNotesWhatIsSignedWhileItFollows, and not its log's checkpoint of the start, which may be older than the last signature.
 func TestAFollowerNotesWhatIsSignedWhileItFollows(t *testing.T) {
 	m, l, key := begun(t, 3)
 	m.Lead(0)

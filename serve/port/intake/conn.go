@@ -325,4 +325,4 @@ func (i *Conn) Close() error {
 }
 
 // Cut closes the connection below; the reading goroutine notices and gives the room back.
-func (i *Conn) Cut() { _ = i.Conn.Close() } // the one who reads hears of it
+func (i *Conn) Cut() { _ = i.Conn.Close() } // the reader hears of it

@@ -26,8 +26,8 @@ type inode struct {
 	log   *walInode // its -wal, nil: there is none
 	index *index    // its -shm, nil: there is none
 
-	shared    []any // who has the shared lock
-	exclusive *conn // who has it for itself
+	shared    []any // holders of the shared lock
+	exclusive *conn // its exclusive holder
 	pending   *conn // the connection that waits for that
 }
 
@@ -57,7 +57,7 @@ type frame struct {
 type index struct {
 	walfile.Header
 	marks   [5]uint32
-	held    [5][]any // who has the lock of a mark
+	held    [5][]any // holders of the lock of a mark
 	holders []any    // who shares it
 	writer  any
 	checker any // who checkpoints
