@@ -39,7 +39,7 @@ type Manifest struct {
 	Cluster, Timeline uint64
 	Index, Term       uint64 // of the last entry in the snapshot
 	State             uint64 // the rolling state hash after that entry
-	WallNs            int64  // time along the log at that entry: ns since 1970, what --at compares
+	WallNs            int64  // time along the log at that entry: ns since 1970, compared with --at
 	Pieces            []Piece
 }
 

@@ -29,7 +29,7 @@ const (
 	spanHeadCRCAt  = 72
 	minEntryLen    = 1 + 1 + 1 + 4
 
-	// SpanHeadBytes and SpanEndBytes are what a span has before its entries and after them.
+	// SpanHeadBytes and SpanEndBytes are a span's overhead in front of its entries and behind them.
 	SpanHeadBytes = 76
 	SpanEndBytes  = 12
 )

@@ -13,7 +13,7 @@ const (
 	// fetchAtOnce and fetchBytes bound the read-ahead of an archive's reader: one object of any size is always fetched.
 	fetchAtOnce = 8
 	fetchBytes  = 24 << 20
-	// A read that failed is made again after each of some pauses: what the first one needs the store may have within seconds.
+	// A failed read is repeated after each of some pauses: a missing object may arrive within seconds.
 	fetchTries = 4
 	fetchPause = 250 * time.Millisecond
 	// namesAtOnce is how many names of a list are held. A directory is read as a whole for each such page.

@@ -71,11 +71,11 @@ type Progress struct {
 	Index uint64 // of the state; 0: a snapshot is being read
 }
 
-// Restored is what a restore has made.
+// Restored is the result of a restore.
 type Restored struct {
 	Timeline uint64
 	Snapshot uint64 // the index of the one it began with
-	State    Mark   // what was restored
+	State    Mark   // the restored state
 	Hash     uint64 // the rolling state hash there, before the changes of a restore
 	End      Mark   // the last place that the archive has something of; index 0: not known
 	Missing  *Gap   // why the newest state that can be restored is not the end
@@ -110,20 +110,20 @@ const (
 // bulk opens a store that is filled by its only user. There are two memtables, or three.
 var bulk = store.Options{CacheBytes: 64 << 20, MemtableBytes: 16 << 20, Bulk: true}
 
-// plan is what a restore goes by, over interruptions.
+// plan is the goal and progress of a restore, kept over interruptions.
 type plan struct {
 	From     string    `json:"from"`
 	Timeline string    `json:"timeline"`
 	AtIndex  uint64    `json:"at_index,omitempty"`
 	AtTime   time.Time `json:"at_time,omitzero"`
-	// Snapshot is where it begins, Last what it goes to at most: what is archived meanwhile is not meant.
+	// Snapshot is the restore's beginning, Last its end at most: entries archived later are left out.
 	Snapshot uint64 `json:"snapshot"`
 	Last     uint64 `json:"last"`
 	// Tip is where the log was read to when the state was last made durable; 0: not yet.
 	TipIndex uint64 `json:"tip_index,omitempty"`
 	TipTerm  uint64 `json:"tip_term,omitempty"`
 	TipHash  string `json:"tip_hash,omitempty"`
-	// Done is the state that was come to, once that is durable: what is left is to change its rows.
+	// Done is the reached state, once that is durable: then only its rows have to be changed.
 	Done *done `json:"done,omitempty"`
 }
 
@@ -221,7 +221,7 @@ func (j *restore) begin(ctx context.Context) error {
 	}
 	j.manifest, err = j.a.manifest(ctx, j.plan.Snapshot)
 	j.out.Snapshot = j.plan.Snapshot
-	if end, err := j.a.End(ctx); err == nil { // it is only told; what is restored may be far before it
+	if end, err := j.a.End(ctx); err == nil { // for the report only; the restored entry may be far before it
 		j.out.End = end
 	}
 	return err

@@ -23,7 +23,7 @@ type Verifying struct {
 	// replay, with new machines.
 	Store  store.Store
 	Config func() node.Config
-	// Patience is how long an object that is missing is waited for: of an archive that grows, what comes later may be there first.
+	// Patience is how long a missing object is waited for: in a growing archive, a later one may arrive first.
 	Patience time.Duration
 	// Found hears of each thing worth naming, as it is found.
 	Found    func(Finding)
@@ -273,7 +273,7 @@ func (v *verify) span(ctx context.Context, s *archiveformat.Span, from uint64) e
 	if err := v.rest(ctx, max(from, s.First)-1); err != nil {
 		return err
 	}
-	if v.replay != nil && v.replay.Index()+1 < max(from, s.First) { // what is between is not there
+	if v.replay != nil && v.replay.Index()+1 < max(from, s.First) { // the entries in between are missing
 		if err := v.end(ctx); err != nil {
 			return err
 		}
@@ -321,7 +321,7 @@ func (v *verify) beyond(ctx context.Context, e *node.Entry) error {
 	if v.latest != math.MaxInt64 {
 		ns, err := node.WallOf(e)
 		if err != nil {
-			return nil // Apply says what is wrong with it
+			return nil // Apply reports its fault
 		}
 		past = past || ns > v.latest
 	}

@@ -9,7 +9,7 @@ import (
 // placeService is answered by the leader with a report, as JSON.
 const placeService = "archive.place"
 
-// report is what the leader tells the other members of its archive, so that each of them can go on with it.
+// report is the leader's message about its archive, so that each other member can continue it.
 type report struct {
 	URL      string `json:"url"`
 	Identity string `json:"identity"` // "": the leader has not looked yet

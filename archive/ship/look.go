@@ -51,8 +51,8 @@ func (e *gone) Error() string {
 	return fmt.Sprintf("the store has taken archive object %s and does not have it any more; the log is shipped again from where the archive ends", e.name)
 }
 
-// isStrange reports whether an error says that the store is not, or not wholly, what this term has shipped to. The end of the archive has
-// to be found anew then.
+// isStrange reports whether an error says that the store is not, or not wholly, this term's archive. The end of the archive has to be found
+// anew then.
 func isStrange(err error) bool {
 	var s *strange
 	var g *gone
@@ -107,8 +107,8 @@ func (t *term) lookDue() bool {
 	return since >= lookAfter || t.sinceLook >= lookBytes || t.troubles != t.troublesSeen && since >= lookSoon
 }
 
-// lookAt begins a look at the store, for the uploads that have arrived; the caller holds mu. The look comes after them: what they were put
-// into is the archive, or was swapped by the moment of the look.
+// lookAt begins a look at the store, for the uploads that have arrived; the caller holds mu. The look comes after them: their store is the
+// archive, or was swapped by the moment of the look.
 func (t *term) lookAt(arrived []*upload) {
 	g := &glance{}
 	if t.newest != "" {
@@ -140,7 +140,7 @@ func (t *term) lookAt(arrived []*upload) {
 	})
 }
 
-// look asks whether the store is this member's archive and has what it must have.
+// look asks whether the store is this member's archive with all acknowledged objects.
 func (t *term) look(g *glance) error {
 	id, err := t.identify()
 	if err != nil {
@@ -228,7 +228,7 @@ func (t *term) again() {
 	}
 }
 
-// moved reports whether a round is over: what was begun in it is of no use any more.
+// moved reports whether a round is over: its requests are of no use any more.
 func (t *term) moved(round int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

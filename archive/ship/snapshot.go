@@ -16,7 +16,7 @@ type taken struct {
 	term   uint64
 	bytes  int64
 	wallNs int64 // time along the log
-	// shipped is what was archived of the log in this term when it was taken; below zero, what others had archived since then.
+	// shipped is the archived bytes of the log in this term when it was taken; below zero, the bytes that others had archived since then.
 	shipped int64
 }
 

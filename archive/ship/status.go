@@ -8,7 +8,7 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// Status is what the worker of one member knows. Where it does not lead, that is Archived and Entries alone.
+// Status is the state of one member's worker. Where it does not lead, that is Archived and Entries alone.
 type Status struct {
 	Leads bool `json:"leads"`
 	// Archived is the index up to which the archive has the log, as far as this member has heard; 0: it has heard nothing yet.
@@ -31,7 +31,7 @@ type Status struct {
 	// Away is why nothing is acknowledged as archived for now: the store is not this member's archive, or refuses until a person changes
 	// something. It goes on by itself when the archive is back. "": the archive is there.
 	Away string `json:"away,omitempty"`
-	// Missing is what was acknowledged as archived and is not in the archive, until that was shipped again; nil: nothing.
+	// Missing is the entries acknowledged as archived that are not in the archive, until they are shipped again; nil: none.
 	Missing *Range `json:"missing,omitempty"`
 	// Identity is the archive's, "" if it is not known yet.
 	Identity string `json:"identity,omitempty"`
@@ -58,7 +58,7 @@ type SnapshotStatus struct {
 	Time  time.Time `json:"time"`
 }
 
-// show notes what there is to see of a term.
+// show updates the status from a term.
 func (t *term) show() {
 	s := Status{Leads: true, Snapshot: SnapshotStatus{Index: t.snapped.index, Bytes: t.snapped.bytes, Time: time.Unix(0, t.snapped.wallNs).UTC()}}
 	entries := uint64(len(t.pending))

@@ -67,7 +67,7 @@ func (t *term) find() (*beginning, *taken, error) {
 			return nil, nil, err
 		}
 	}
-	told := t.w.told() // what the members have acknowledged, as far as this one has heard
+	told := t.w.told() // the index the members have acknowledged, as far as this one has heard
 	b, err := t.endOf(manifests, last, told, known.Archived)
 	if err != nil {
 		return nil, nil, err

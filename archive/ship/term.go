@@ -61,7 +61,7 @@ type term struct {
 	openedAt time.Duration
 	lastAt   time.Duration // the newest of pending was read
 	nextPut  time.Duration // the earliest start of the next upload
-	next     uint64        // what is read next
+	next     uint64        // the next index to read
 	reading  *batch
 	further  bool // entries after the last state hash were read; the span may not end here
 	gap      bool // the log does not have what is next
@@ -91,7 +91,7 @@ type stamp struct{ index, hash uint64 }
 const (
 	// readAtOnce is how much of the log is read at a time.
 	readAtOnce = 512 << 10
-	// entryCharge is what an entry takes in a span beside its data, at most.
+	// entryCharge is the most that an entry takes in a span beside its data.
 	entryCharge = 32
 )
 
@@ -168,7 +168,7 @@ func (t *term) answers() {
 	t.silent = false
 }
 
-// turn does what there is to do, and returns when there may be more although nothing has happened.
+// turn runs all due work. It returns how long to sleep if nothing wakes the loop earlier.
 func (t *term) turn(wanted uint64) time.Duration {
 	defer t.show()
 	if t.w.stopped() != nil || t.isOver() {
@@ -211,7 +211,7 @@ func (t *term) proceed() {
 		return
 	}
 	t.found, t.gap, t.rooting = true, false, false
-	t.snapped.shipped -= max(b.since, 0) // what others have shipped since
+	t.snapped.shipped -= max(b.since, 0) // the bytes shipped by others since
 	t.wallNs = max(t.wallNs, t.snapped.wallNs)
 	t.reset(b.tip)
 	t.mu.Lock()
@@ -336,7 +336,7 @@ func (t *term) read() {
 	})
 }
 
-// absorb takes what was read.
+// absorb takes over the entries that were read.
 func (t *term) absorb() {
 	b := t.reading
 	t.mu.Lock()
@@ -364,7 +364,7 @@ func (t *term) absorb() {
 		}
 		h, _, err := entry.DecodeHeader(e.Data)
 		if err != nil {
-			continue // a machine would have stopped this member; what the entry says is not for the archive to judge
+			continue // a machine would have stopped this member; the archive does not judge an entry's content
 		}
 		t.wallNs = max(t.wallNs, h.WallNs)
 		if n := len(t.stamps); h.HashIndex > 0 && (n == 0 || t.stamps[n-1].index < h.HashIndex) {

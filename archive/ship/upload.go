@@ -129,7 +129,7 @@ func (t *term) put(u *upload, limit time.Duration) error {
 	return nil
 }
 
-// span reads an object of entries. One that is damaged is read again: what a bad connection has cut is whole the next time.
+// span reads an object of entries. A damaged one is read again: an object cut by a bad connection is whole the next time.
 func (t *term) span(name string) (s *format.Span, fault error) {
 	for range 3 {
 		b, err := t.steady().Get(context.Background(), name)
@@ -168,9 +168,9 @@ func linked(a, b format.Hash) bool {
 	return a == b || a == none || b == none
 }
 
-// joins judges whether a span, whose entries are the log's, goes on after a tip. Behind a snapshot the hash of the earlier entries is zero,
-// on either side. If both have one and they differ, the earlier log was another one, or was hashed from another snapshot on: the state hash
-// decides. Then the answer is errTwoBeginnings, and a snapshot makes one end of both.
+// joins judges whether a span of the log's entries continues a tip. Behind a snapshot the hash of the earlier entries is zero, on either
+// side. If both have one and they differ, the earlier log was another one, or was hashed from another snapshot on: the state hash decides.
+// Then the answer is errTwoBeginnings, and a snapshot makes one end of both.
 func (t *term) joins(name string, cluster uint64, hash format.Hash, before *format.Tip, tip format.Tip, state uint64) error {
 	if cluster == before.Cluster && linked(hash, before.Hash) {
 		return nil

@@ -32,7 +32,7 @@ type FS interface {
 	Chmod(name string, mode fs.FileMode) error
 	Remove(name string) error
 	RemoveAll(name string) error
-	// Mkdir makes one directory. It is there after a crash if the directory it is in was synced, and so is what is in it.
+	// Mkdir makes one directory. It is there after a crash if its parent was synced, and so is its content.
 	Mkdir(dir string) error
 	// MkdirMode is Mkdir with other permissions, less what the umask takes.
 	MkdirMode(dir string, mode fs.FileMode) error

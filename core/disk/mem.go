@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// SectorBytes is what a disk writes whole or not at all. Crash decides about every unsynced sector by itself.
+// SectorBytes is the unit that a disk writes whole or not at all. Crash decides about every unsynced sector by itself.
 const SectorBytes = 512
 
 var (
@@ -35,7 +35,7 @@ type Mem struct {
 	epoch   int              // counts crashes
 	ops     int              // calls so far that change something
 	budget  int              // changing calls left, the last of which loses power; 0 = off, < 0 = never
-	free    int64            // what Free answers
+	free    int64            // the answer of Free
 	ids     uint64           // given to inodes so far
 	now     func() time.Time // of modification times; nil: the zero time
 }

@@ -12,7 +12,7 @@ const LostAndFound = "lost+found"
 
 // mkdirAll is MkdirAll in terms of the other calls, so that every implementation crashes and fails at the same places.
 //
-// It goes from the top down, and also syncs the names of existing directories: a person with mkdir -p, or an earlier process, may have made
+// It goes from the top down, and also syncs the names of existing directories. A person with mkdir -p, or an earlier process, may have made
 // them a moment ago. The sync of a directory in which nothing has changed costs next to nothing.
 func mkdirAll(f FS, dir string) error {
 	dir = filepath.Clean(dir)

@@ -31,8 +31,8 @@ var (
 	errNoCommand = errors.New("no command left in entry")
 )
 
-// Header is what the leader stamps once on every raft entry. Hash is the rolling state hash the leader had after applying
-// entry HashIndex (0 = no stamp); members that still remember that index compare.
+// Header is the leader's stamp on a raft entry. Hash is the rolling state hash the leader had after applying entry HashIndex (0 = no
+// stamp); members that still remember that index compare.
 type Header struct {
 	TickMs    int64
 	WallNs    int64

@@ -45,9 +45,9 @@ type Part struct {
 	Body    []byte
 }
 
-// Command is what a door proposes. Origin and Seq identify it for the life of the cluster: Origin is random per process start, Seq counts
-// up from 1 in it. Term is the raft term in which it was decided. Apply drops it as superseded unless the entry that carries it has the
-// same term.
+// Command is a door's proposal. Origin and Seq identify it for the life of the cluster: Origin is random per process start, Seq counts up
+// from 1 in it. Term is the raft term in which it was decided. Apply drops it as superseded unless the entry that carries it has the same
+// term.
 type Command struct {
 	Origin uint64
 	Seq    uint64
@@ -55,7 +55,7 @@ type Command struct {
 	Parts  []Part
 }
 
-// Stamp is what the leader writes once on every raft entry, with the place of the command being applied.
+// Stamp is the leader's stamp on a raft entry, with the place of the command being applied.
 type Stamp struct {
 	Pos  Position
 	Term uint64

@@ -37,7 +37,7 @@ type Applier struct {
 	byID     [256]Machine
 	keepers  []Gatekeeper           // those of machines that are one
 	holders  []Keeper               // likewise
-	own      bool                   // what Own was told last
+	own      bool                   // the last value given to Own
 	clients  func(*entry.Part) bool // fromClient, made once: it is handed over with every command
 	specs    Specs
 	gate     Gate // closed while an entry, or a snapshot, becomes visible
@@ -145,7 +145,7 @@ func (a *Applier) Written() uint64 { return a.written.Load() }
 // Applied returns an upper bound on the index that any reader has seen: it moves before an entry becomes visible. Any goroutine.
 func (a *Applier) Applied() uint64 { return a.st.Applied() }
 
-// Specs lists what there is to know of the machines, in their order. Any goroutine.
+// Specs lists the Specs of the machines, in their order. Any goroutine.
 func (a *Applier) Specs() Specs { return a.specs }
 
 // View returns the rows of all machines as of one applied index, and that index. The caller closes it. Any goroutine; it waits while

@@ -7,7 +7,7 @@ import (
 
 // Gate keeps readers from seeing half an entry: it is closed while a batch becomes visible, and no read can begin meanwhile. All machines
 // of one applier share it, so everything read under it, of several machines too, is of one applied index. A reader of several rows takes
-// what it needs, a View among it, under RLock. One that looks at a single row takes no lock: it asks Version before and is right if the
+// them, and a View if it needs one, under RLock. One that looks at a single row takes no lock: it asks Version before and is right if the
 // version is still the Same afterwards. The rejected design was a plain RWMutex for all: a read of one row from disk would then hold up
 // Apply.
 //

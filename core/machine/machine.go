@@ -24,8 +24,8 @@ type Machine interface {
 	// Readable returns the error with which Check would stop the node at this body, in any state; nil if there is none. Propose calls it,
 	// so that nothing is logged that no member can apply. Any goroutine.
 	Readable(body []byte) error
-	// Do carries out a plan: it writes to b and to pending memory, and cannot be rejected. The result is nil unless wanted.
-	// body's and plan's memory may be reused after Publish: what is kept longer is copied.
+	// Do carries out a plan: it writes to b and to pending memory, and cannot be rejected. The result is nil unless wanted. body's and
+	// plan's memory may be reused after Publish: copy anything kept longer.
 	Do(st *entry.Stamp, plan any, b store.Batch, wanted bool) (result any, err error)
 	// Publish is called once the batch is visible, with the gate closed: pending memory becomes what readers see.
 	Publish(st *entry.Stamp)

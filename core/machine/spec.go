@@ -49,7 +49,7 @@ type Census interface {
 
 // Count is one number of a Census.
 type Count struct {
-	// Name is what was counted, in the plural: "keys".
+	// Name is the counted thing, in the plural: "keys".
 	Name string
 	N    int64
 }

@@ -19,7 +19,7 @@ type addresses struct {
 	override map[uint64]override
 	ahead    map[uint64]string // of the log's end, which is not known to be committed
 	aheadTo  uint64            // the last index that ahead was read from
-	told     map[uint64]string // what members say of themselves (frameReachMe)
+	told     map[uint64]string // members' own addresses (frameReachMe)
 }
 
 // override is an address that the operator gave in place of the log's. It goes first until the log has another one than it had.

@@ -92,8 +92,8 @@ func (n *Node) Archived(ctx context.Context, index uint64) error {
 	}
 }
 
-// SetArchived says that the archive holds the log up to index: for who ships it, on the leader, which tells the others. It holds for good; a
-// lower index than was said before changes nothing. Safe for concurrent use; it waits for nothing.
+// SetArchived says that the archive holds the log up to index: for who ships it, on the leader, which tells the others. It holds for good;
+// a lower index than an earlier one changes nothing. Safe for concurrent use; it waits for nothing.
 func (n *Node) SetArchived(index uint64) {
 	if n.watermark.reached(index) {
 		n.watermark.moved.Store(true)

@@ -36,7 +36,7 @@ type helloAnswer struct {
 	Member  uint64            `json:"member,string"`
 	Cluster uint64            `json:"cluster,string"` // 0: not initialised
 	Members []emember.Member  `json:"members,omitempty"`
-	Peers   map[string]string `json:"peers,omitempty"` // what it was told to bootstrap
+	Peers   map[string]string `json:"peers,omitempty"` // the peers it was given to bootstrap
 	Token   string            `json:"token,omitempty"` // and under which token
 }
 
@@ -68,8 +68,8 @@ func askAny[T any](ctx context.Context, net Transport, addrs string, q *question
 	return nil, err
 }
 
-// hello says who this member is. The asking process need not have authenticated, so it hears only that there is a
-// cluster. It learns neither this member's id, with which it could open a connection, nor the other members.
+// hello describes this member. The asking process need not have authenticated, so it hears only that there is a cluster. It learns neither
+// this member's id, with which it could open a connection, nor the other members.
 func (n *Node) hello(q *question) helloAnswer {
 	a, all := helloAnswer{Name: n.identity.Name, Cluster: n.identity.Cluster}, n.members.List()
 	if slices.ContainsFunc(all, func(m emember.Member) bool { return q.PeerAddr != "" && sharesURL(m.PeerURLs, q.PeerAddr) }) {

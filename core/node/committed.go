@@ -18,7 +18,7 @@ type Entry = wal.Entry
 var ErrTruncated = errors.New("the log does not go back that far")
 
 const (
-	// entryCharge is what an entry counts beside its data, as in the log.
+	// entryCharge is an entry's cost beside its data, as in the log.
 	entryCharge = 48
 	// readAtOnce bounds what one question to the log gives: the newest entries are in memory, under a lock that the writer takes too.
 	readAtOnce = 256 << 10
@@ -52,7 +52,7 @@ func (n *Node) Committed(ctx context.Context, from uint64, maxBytes int) ([]Entr
 	for spent := 0; from <= applied && (spent < maxBytes || len(out) == 0); {
 		some, err := n.feed.log.Entries(from, applied+1, uint64(min(max(maxBytes-spent, 0), readAtOnce)))
 		if err != nil && len(out) > 0 && (errors.Is(err, wal.ErrTruncated) || errors.Is(err, wal.ErrClosed)) {
-			return out, nil // what was read was there
+			return out, nil // the entries read so far are good
 		}
 		if err != nil {
 			return nil, n.unread(from, err)

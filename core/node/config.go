@@ -44,7 +44,7 @@ type Config struct {
 	Machines []machine.Machine
 	// Lanes are those of the doors, beside LaneSystem.
 	Lanes []LaneSpec
-	// Scratch names directories below Dir for temporary work of others: what a crash has left there is removed at the start.
+	// Scratch names directories below Dir for temporary work of others: leftovers of a crash are removed at the start.
 	Scratch []string
 	// Beside names entries of Dir that are made there before the node starts, such as a directory of keys. A directory that holds nothing
 	// else counts as empty.
@@ -70,8 +70,8 @@ type Config struct {
 	MemoryBytes int64
 	// Shares is how it is divided; nil: among the core alone.
 	Shares *budget.Shares
-	// SegmentBytes is the size of a log segment, 0 = the log's default. LogTailBytes is the length of log kept for slow
-	// followers beyond what the store holds durably, 0 = 64 MiB. The simulation sets both small.
+	// SegmentBytes is the size of a log segment, 0 = the log's default. LogTailBytes is the length of log kept for slow followers beyond
+	// the durable part of the store, 0 = 64 MiB. The simulation sets both small.
 	SegmentBytes, LogTailBytes int64
 	// LogRetention bounds, in bytes, the log kept for readers registered by Node.Retain, 0 = 1 GiB. Retain names those
 	// for whom all of it is kept from the start on, until they have called Node.Retain themselves.

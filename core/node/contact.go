@@ -30,7 +30,7 @@ type Contact struct {
 	Lost time.Duration
 }
 
-// Why says what is wrong with the way to a member that is unreachable.
+// Why describes the fault on the way to an unreachable member.
 func (c *Contact) Why() string {
 	at := c.Addr
 	switch {
@@ -147,8 +147,8 @@ func (n *Node) lookForLeader(now time.Duration) {
 	}
 }
 
-// WaitsFor says why a member knows no leader: whether a majority answers, and what is wrong with each voter that does
-// not. "" if there is a leader. It may be called from any goroutine.
+// WaitsFor says why a member knows no leader: whether a majority answers, and the fault of each voter that does not. "" if there is a
+// leader. It may be called from any goroutine.
 func (n *Node) WaitsFor() string {
 	pub := n.pub.Load()
 	if pub.leader != 0 {

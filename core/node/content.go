@@ -14,7 +14,7 @@ import (
 )
 
 // Content is the content of a state. All members have the same at one index, and so has a replay of the log to that index
-// (docs/formats/store.md). The rolling state hash vouches for how a state came about, this one for what it is.
+// (docs/formats/store.md). The rolling state hash vouches for the history of a state, this one for the state itself.
 type Content struct {
 	Index uint64 // the applied index
 	Hash  [sha256.Size]byte

@@ -56,7 +56,7 @@ type frame struct {
 	full    bool // of commands only the names are left, to be refused
 }
 
-// frameOverhead is what a queued frame costs beyond its bytes.
+// frameOverhead is the cost of a queued frame beyond its bytes.
 const frameOverhead = 64
 
 // put queues a frame, false if it is lost. Any goroutine.
@@ -132,7 +132,7 @@ func namesOf(b []byte) []byte {
 	for r.Len() > 0 {
 		lane, cmd := r.Byte(), r.Bytes()
 		if r.Err() != nil {
-			break // what stands before the damage is taken, as of a whole frame
+			break // the frames in front of the damage are taken, as of a whole frame
 		}
 		names = wire.AppendBytes(append(names, lane), cmd[:min(len(cmd), nameBytes)])
 	}

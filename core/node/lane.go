@@ -14,7 +14,7 @@ type Lane uint8
 // LaneSystem is for small commands that must never starve.
 const LaneSystem Lane = 0
 
-// LaneSpec is what a node must know of a door's lane.
+// LaneSpec describes a door's lane to the node.
 type LaneSpec struct {
 	Number Lane
 	// Name is one word for people and for metrics.

@@ -103,7 +103,7 @@ func (l *lanes) spec(number Lane) *LaneSpec {
 // last is the lane with the highest number.
 func (l *lanes) last() Lane { return Lane(len(l.of) - 1) }
 
-// overheadBytes is what a queued command costs beyond its parts.
+// overheadBytes is the cost of a queued command beyond its parts.
 const overheadBytes = 128
 
 // push queues p at the end of its lane, false if the lane is full.

@@ -9,7 +9,7 @@ import (
 type samples struct {
 	packed  sample              // until its commit
 	sent    map[uint64]sample   // per member, until it acknowledges
-	latency map[uint64]*Latency // per member, what came of it
+	latency map[uint64]*Latency // per member, the result
 }
 
 // Latency is the time a member takes to acknowledge entries. It begins when they are handed to the connection and ends

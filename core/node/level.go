@@ -37,7 +37,7 @@ func (cfg *Config) knownLevel() uint16 {
 	return known
 }
 
-// specs lists what there is to know of the machines of a node with this configuration.
+// specs lists the Specs of the machines of a node with this configuration.
 func (cfg *Config) specs() machine.Specs {
 	return append(machine.Specs{&mident.Spec, &mmember.Spec}, machine.SpecsOf(cfg.Machines)...)
 }

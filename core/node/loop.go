@@ -19,7 +19,7 @@ type applying struct {
 	level       uint16 // of the cluster, as far as its consequences were seen to
 }
 
-// Reconnected implements peer.Handler: what was sent to the leader before may be lost.
+// Reconnected implements peer.Handler: earlier frames to the leader may be lost.
 func (n *Node) Reconnected(to uint64, channel peer.Channel) {
 	if channel != peer.ChannelForward && (channel != peer.ChannelControl || !n.cfg.Archive) {
 		return

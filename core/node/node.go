@@ -25,7 +25,7 @@ import (
 
 // Node is one member. Exported methods are safe for concurrent use unless they say otherwise.
 //
-// Its parts are rooms: each is a struct in the file that works in it, which says who owns its fields. They are embedded, so that a line
+// Its parts are rooms: each is a struct in the file that works in it, with the owners of its fields. They are embedded, so that a line
 // reads n.inflight and not the way there.
 type Node struct {
 	cfg Config
@@ -64,7 +64,7 @@ type Node struct {
 	watermark watermark
 }
 
-// self is who this member is. None of it changes while it runs.
+// self is this member's identity. None of it changes while it runs.
 type self struct {
 	id       uint64
 	identity Identity
@@ -72,7 +72,7 @@ type self struct {
 	known    uint16 // the highest level that this build, its machines and its lanes could follow
 }
 
-// seams are what a node has of the world around it. They do not change.
+// seams are a node's connections to the world around it. They do not change.
 type seams struct {
 	clock clock.Clock
 	fs    disk.FS
@@ -111,5 +111,5 @@ func (n *Node) beside(f func()) {
 // Tasks runs what works beside the node, for as long as the node does.
 func (n *Node) Tasks() task.Runner { return n.tasks }
 
-// Ident gives the readers of the identity machine: who may do what. Read after Linearize, or accept any age.
+// Ident returns the identity machine, for readers of permissions. Read after Linearize, or accept any age.
 func (n *Node) Ident() *mident.Machine { return n.users }

@@ -163,7 +163,7 @@ func (n *Node) ProposeAsync(lane Lane, inTerm uint64, parts []entry.Part, done f
 func (n *Node) dispatch() error {
 	if n.rep.IsLeader() && n.termLed != n.rep.Term() {
 		if n.termApplied != n.rep.Term() {
-			return nil // what leaders before have stamped is not all applied: its own stamps come after theirs
+			return nil // not all stamps of earlier leaders are applied: its own stamps come after theirs
 		}
 		n.termLed = n.termApplied
 		n.tellUncounted(n.leads(n.clock.Mono(), n.clock.Wall().UnixNano()))

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// shown is what the loop publishes for other goroutines.
+// shown is the loop's published state for other goroutines.
 type shown struct {
 	pub        atomic.Pointer[published]
 	pubChange  broadcast // any change of pub

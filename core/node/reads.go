@@ -49,9 +49,8 @@ func (w *readWaiter) finish(err error) {
 	close(w.done)
 }
 
-// Linearize returns once everything acknowledged anywhere before the call is applied here, by a read-index round shared with
-// the other reads that wait. A voter that is alone needs no round: what was acknowledged was applied here first. Errors:
-// ErrStopped, or ctx's.
+// Linearize returns once everything acknowledged anywhere before the call is applied here, by a read-index round shared with the other
+// reads that wait. A voter that is alone needs no round: acknowledged writes were applied here first. Errors: ErrStopped, or ctx's.
 func (n *Node) Linearize(ctx context.Context) error { return n.linearize(ctx, 0) }
 
 // LinearizeInTerm is Linearize, and confirms that this member led in term at some moment after the call began;
@@ -86,7 +85,7 @@ func (n *Node) LinearizeAsync(inTerm uint64, done func(error)) {
 
 // readAlone decides whether a read is answered without a round, and how. Any goroutine.
 func (n *Node) readAlone(inTerm uint64) (done bool, err error) {
-	if n.stopping.Load() { // what was published last is not true any more
+	if n.stopping.Load() { // the last published state is not true any more
 		return true, ErrStopped
 	}
 	p := n.pub.Load()

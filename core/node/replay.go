@@ -14,13 +14,13 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// Replay applies committed entries to a store without raft, as every member has applied them. It needs no directory,
-// network or clock, and proposes nothing; the store is its caller's, who flushes and closes it. One goroutine at a time.
+// Replay applies committed entries to a store without raft, as every member has applied them. It needs no directory, network or clock, and
+// proposes nothing. The store is its caller's, which flushes and closes it. One goroutine at a time.
 //
-// Wherever an entry has the state hash of the leader that wrote it, the state is held against that. A wrong effect of an
-// entry is therefore found at the next hash. The error names the entries between that hash and the last right one: most
-// often one entry. Some data no hash depends on: a command's proposer, and an entry's time until a row is written that
-// has it. Only the checksums of the entries' source protect those.
+// Wherever an entry has the state hash of the leader that wrote it, the state is held against that. A wrong effect of an entry is therefore
+// found at the next hash. The error names the entries between that hash and the last right one: most often one entry. Some data no hash
+// depends on: a command's proposer, and an entry's time until a row is written that has it. Only the checksums of the entries' source
+// protect those.
 type Replay struct {
 	cfg     Config
 	store   store.Store

@@ -103,7 +103,7 @@ func LoadSnapshot(cfg Config, st store.Store, r io.Reader) (*SnapshotInfo, error
 		err = st.Install(in)
 	}
 	if err != nil {
-		in.Abort() // what it leaves is removed by the next one
+		in.Abort() // the next restore removes its leftovers
 		return nil, err
 	}
 	return info, nil

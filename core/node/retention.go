@@ -21,7 +21,7 @@ type hold struct {
 	lost bool   // a part of that is gone
 }
 
-// Retained is what the log is kept for, as Retain has said.
+// Retained is one reader that the log is kept for, by its call of Retain.
 type Retained struct {
 	Name string
 	// From is the first index that is wanted, 0 if that was not said since the start.

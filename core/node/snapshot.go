@@ -144,7 +144,7 @@ func readChunk(r io.Reader) ([]byte, error) {
 	return b, nil
 }
 
-// SnapshotState is what a snapshot says of the state in it, near its beginning.
+// SnapshotState is a snapshot's description of its state, near its beginning.
 type SnapshotState struct {
 	Hash   uint64 // the rolling state hash
 	WallNs int64  // time along the log, ns since 1970; 0: no entry had one yet

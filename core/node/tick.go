@@ -33,7 +33,7 @@ func (t *ticking) tickAt(now time.Duration) int64 {
 type tickPoint struct {
 	base  int64
 	mono  time.Duration
-	floor int64 // what a follower has said that was ahead of its leader: it says that until the leader has come to it
+	floor int64 // a follower's own reported tick that was ahead of its leader's: it reports that until the leader has come to it
 }
 
 func (p *tickPoint) at(now time.Duration) int64 { return p.base + int64((now-p.mono)/time.Millisecond) }
@@ -75,13 +75,13 @@ func (t *ticking) leads(now time.Duration, wallNs int64) (uncountedMs int64) {
 		t.tick.Store(&tickPoint{base: t.heardMs + ago, mono: now})
 		return 0
 	}
-	if p.floor != 0 { // a leader says what it stamps
+	if p.floor != 0 { // a leader reports its stamps
 		t.tick.Store(&tickPoint{base: p.base, mono: p.mono})
 	}
 	return uncountedMs
 }
 
-// stamp is what the leader writes on the next entry. Loop only.
+// stamp is the header of the leader's next entry. Loop only.
 func (n *Node) stamp() entry.Header {
 	wall := max(n.clock.Wall().UnixNano(), n.lastWall)
 	n.lastWall = wall

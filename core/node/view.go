@@ -26,8 +26,8 @@ var (
 )
 
 // View is the rows of all machines at one applied index. It has the whole effect of a command or none, in every machine. It holds rows
-// only: what machines keep in memory is not part of it (doors/kv/machine.At and the like read from one). Safe for concurrent use, but Close
-// waits for no reader; iterators are closed first.
+// only: the machines' memory is not part of it (doors/kv/machine.At and the like read from one). Safe for concurrent use, but Close waits
+// for no reader; iterators are closed first.
 type View struct {
 	// Index is the applied index. It does not change.
 	Index uint64
@@ -35,7 +35,7 @@ type View struct {
 	of     *views
 	on     *shared
 	born   time.Duration
-	before uint64       // what had been superseded in the store by then, in bytes
+	before uint64       // bytes superseded in the store by then
 	age    atomic.Int64 // nanoseconds after which it ends; 0: it does not
 	bytes  atomic.Int64 // so many pinned ones end it
 

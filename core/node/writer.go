@@ -125,7 +125,7 @@ func (w *writer) syncs(now time.Duration) Syncs {
 	return s
 }
 
-// slowestSync is what a sync counts at most in the mean: one that takes long does not make the disk slow.
+// slowestSync bounds a sync's weight in the mean: one long sync does not make the disk slow.
 const slowestSync = 2 * time.Millisecond
 
 // writeHere does the queued writes on the loop if that is quicker. The loop must have no other work, the writer goroutine no write, and the

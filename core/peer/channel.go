@@ -32,7 +32,7 @@ type tcpChannel struct {
 	// direct is the connection for writes by the sender itself; nil with TLS or when down.
 	direct  syscall.RawConn
 	writing bool   // the channel's goroutine has taken frames and not finished with them
-	rest    []byte // what a direct write could not place, already framed
+	rest    []byte // the rest of a direct write, already framed
 	scratch []byte
 	probed  time.Time // when the probe left that is not answered yet; zero: none is out
 }
@@ -41,8 +41,8 @@ type tcpChannel struct {
 const directMax = 64 << 10
 
 // writeDirect writes a frame from the sender's goroutine if the channel is idle and the socket takes it. Waking another goroutine costs
-// more than the write, and a replicated command needs four such writes. It never blocks; what does not fit is left to the channel's
-// goroutine. The caller holds mu.
+// more than the write, and a replicated command needs four such writes. It never blocks; the rest is left to the channel's goroutine. The
+// caller holds mu.
 func (l *tcpChannel) writeDirect(frame []byte) (taken bool) {
 	if l.direct == nil || l.writing || len(l.queue) > 0 || len(l.rest) > 0 || len(frame) > directMax {
 		return false

@@ -11,7 +11,7 @@ const SilentAfter = 2 * time.Second
 // silentEarlier is the same for a connection made by a member that probes every five seconds, as earlier builds do.
 const silentEarlier = 7 * time.Second
 
-// Contact is what a member knows of its way to another one.
+// Contact is the state of a member's way to another one.
 type Contact struct {
 	// Heard is how long ago the other one was heard last. If it never was, Ever is false, and Heard counts from when this member was told of it.
 	Heard time.Duration

@@ -134,7 +134,7 @@ func (t *TCP) answer(c net.Conn, r *bufio.Reader, w *bufio.Writer, cert *x509.Ce
 	w.Flush()
 }
 
-// takeStream gives a stream to the handler and says what came of it.
+// takeStream gives a stream to the handler and reports the result.
 func (t *TCP) takeStream(from uint64, c net.Conn, r *bufio.Reader, w *bufio.Writer) {
 	c.SetDeadline(time.Time{})
 	status, traffic := []byte(nil), t.Traffic(from)

@@ -183,7 +183,7 @@ func (t *TCP) Start(h Handler) {
 	}
 }
 
-// Identify says who this member is; from now on members may connect.
+// Identify sets this member's ids; from now on members may connect.
 func (t *TCP) Identify(cluster, self uint64) {
 	t.mu.Lock()
 	t.cluster, t.self = cluster, self

@@ -12,8 +12,8 @@ import (
 // Traffic counts the frames between one other member and this one since this one was told of it. Fields only grow, are written as things
 // happen, by atomic additions and no lock of their own, and may be read at any time.
 //
-// Bytes are those of frames with their headers, before TLS: what members send, not what the network carries. Questions (Ask) are not in it;
-// they come from processes that need not be members.
+// Bytes are those of frames with their headers, before TLS: the members' bytes, not the network's. Questions (Ask) are not in it; they come
+// from processes that need not be members.
 type Traffic struct {
 	Sent, Received meter.Counter // bytes
 	// SendFailures counts frames and streams that did not leave: not connected, the queue full, or lost with a connection.

@@ -49,8 +49,8 @@ func (a *aside) takeBack() {
 	a.waiting, a.next = a.waiting[:last], a.next-1
 }
 
-// putBack exchanges the tokens in what raft hands out for their data. Raft hands out each entry that it has appended since the last time, so none
-// waits any longer afterwards. A token without data would be a command lost after it was acknowledged, so it stops the process.
+// putBack exchanges the tokens in raft's messages for their data. Raft hands out each entry that it has appended since the last time, so
+// none waits any longer afterwards. A token without data would be a command lost after it was acknowledged, so it stops the process.
 func (a *aside) putBack(messages []*raftpb.Message) {
 	if len(a.waiting) == 0 {
 		return

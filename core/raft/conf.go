@@ -11,8 +11,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// Conf says who votes and who only listens. Membership changes one member at a time, so there is never a joint
-// configuration.
+// Conf is the voters and the learners. Membership changes one member at a time, so there is never a joint configuration.
 type Conf struct {
 	Voters, Learners []uint64 // ascending
 }
@@ -98,7 +97,7 @@ func confOf(cs *raftpb.ConfState) Conf {
 	return c
 }
 
-// ChangeKind is what a membership change does.
+// ChangeKind is the kind of a membership change.
 type ChangeKind uint8
 
 // The membership changes.

@@ -11,7 +11,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// Write is what must reach the WAL: Batch first, fsync if Sync, then Written. Writes complete in order.
+// Write must reach the WAL: Batch first, fsync if Sync, then Written. Writes complete in order.
 type Write struct {
 	Batch wal.Batch
 	// Sync is false when nothing was added that a promise rests on (only the commit index moved).

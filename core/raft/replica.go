@@ -32,8 +32,7 @@ type Config struct {
 	ElectionTicks, HeartbeatTicks int
 	// SnapshotPoint says which log position a snapshot taken now would have (the store's applied index and configuration).
 	SnapshotPoint func() (applied uint64, conf Conf)
-	// Readable says what is wrong with the data of an entry that another member sends, nil if nothing is. A nil Readable checks
-	// nothing.
+	// Readable returns the fault of an entry's data from another member, nil for none. A nil Readable checks nothing.
 	Readable func(data []byte) error
 	// MaxUncommittedBytes bounds the entries in flight; 0 = 16 MiB.
 	MaxUncommittedBytes uint64
@@ -64,7 +63,7 @@ var (
 	ErrBusy = errors.New("log is busy")
 )
 
-// Limits on what raft keeps in flight, in bytes; counts alone do not bound memory.
+// Limits on raft's data in flight, in bytes; counts alone do not bound memory.
 const (
 	maxSizePerMsg       = 1 << 20
 	maxInflightMsgs     = 256
@@ -113,7 +112,7 @@ func New(cfg Config) (*Replica, error) {
 	return r, nil
 }
 
-// Leader, Term, Conf: what this member believes now. Leader is 0 when unknown.
+// Leader, Term, Conf: this member's present belief. Leader is 0 when unknown.
 func (r *Replica) Leader() uint64 { return r.lead }
 func (r *Replica) Term() uint64   { return r.term }
 func (r *Replica) Conf() Conf     { return r.conf }
@@ -237,9 +236,9 @@ func (r *Replica) ProposeChange(c Change) error {
 	return nil
 }
 
-// ApplyChange makes a committed change effective; refuse leaves everything as it is (the machine rejected it). Raft must then
-// not be called at all: it takes an empty change for the end of a joint configuration, and panics without one. A configuration that
-// is not Conf.Next's panics: what is stored of it would not be what raft goes by.
+// ApplyChange makes a committed change effective; refuse leaves everything as it is (the machine rejected it). Raft must then not be called
+// at all: it takes an empty change for the end of a joint configuration, and panics without one. A configuration that is not Conf.Next's
+// panics: the stored one would differ from raft's own.
 func (r *Replica) ApplyChange(c *Change, refuse bool) Conf {
 	if refuse {
 		return r.conf
@@ -275,7 +274,7 @@ func (r *Replica) ReportSnapshot(id uint64, ok bool) {
 	r.rn.ReportSnapshot(id, s)
 }
 
-// Progress is what the leader knows of how far a member's log reaches.
+// Progress is the leader's knowledge of how far a member's log reaches.
 type Progress struct {
 	ID              uint64
 	Match, Next     uint64

@@ -13,7 +13,7 @@ import (
 // so no member is centuries ahead. A term near the end of its range would leave none to elect in.
 const maxTermJump = 1 << 32
 
-// limits is what a message is checked against besides the log.
+// limits is the state a message is checked against besides the log.
 type limits struct {
 	// end is below or at where the log ends for raft, which may have cut it since the last Ready said where.
 	end uint64

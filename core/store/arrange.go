@@ -38,7 +38,7 @@ func arrange(ops []byte) {
 	for at := 0; at < len(ops); {
 		op, ok := operationAt(ops, at)
 		if !ok {
-			return // what was done so far is an order like any other
+			return // the present order is as good as any other
 		}
 		at = op.to
 		var s *stretch

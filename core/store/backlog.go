@@ -5,7 +5,7 @@ import "sync"
 const (
 	// backlogTables is how many memtables may be in memory before a commit waits for the disk: the one written to and a full one.
 	backlogTables = 2
-	// backlogLookBytes is how much is committed between two looks at what waits; a look costs Pebble's mutex.
+	// backlogLookBytes is how much is committed between two looks at the waiting memory; a look costs Pebble's mutex.
 	backlogLookBytes = 1 << 20
 	// noMemtableStop is so many memtables that Pebble's own stop never comes, see backlog.
 	noMemtableStop = 1 << 20

@@ -14,7 +14,7 @@ import (
 // Crash. It holds all keys in memory and is not meant for production.
 type Mem struct {
 	mu      sync.Mutex
-	cur     *memTree // what readers see; replaced as a whole by Install
+	cur     *memTree // the readers' tree; replaced as a whole by Install
 	durable *btree.BTreeG[pair]
 	applied uint64
 	flushes int64

@@ -355,8 +355,8 @@ func (s *db) lendNothing() {
 	s.closed = true
 }
 
-// Close implements Store. It does not flush: what was not flushed is replayed from the log, as after a crash. The node
-// flushes first when it has the time. Views and iterators that are still open keep their data readable until closed.
+// Close implements Store. It does not flush: unflushed data is replayed from the log, as after a crash. The node flushes first when it has
+// the time. Views and iterators that are still open keep their data readable until closed.
 func (s *db) Close() error {
 	if err := s.fatal.Load(); err != nil {
 		return *err

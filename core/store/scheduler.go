@@ -49,7 +49,7 @@ func (s *scheduler) Unregister() {
 	defer s.mu.Unlock()
 	s.closed = true
 	if s.timer != nil {
-		s.timer.Stop() // what has fired already finds it closed
+		s.timer.Stop() // a timer that has fired already finds it closed
 	}
 	for s.granting {
 		s.idle.Wait()

@@ -40,7 +40,7 @@ type Iter interface {
 	Key() []byte
 	Value() ([]byte, error)
 	Error() error
-	// Loads is what it has cost so far.
+	// Loads is its cost so far.
 	Loads() Loads
 	Close() error
 }
@@ -105,7 +105,7 @@ type Store interface {
 	// then on with ErrReplaced. The replaced data is deleted.
 	Install(in Incoming) error
 	// SeparateValues keeps large values apart from now on, where compactions do not write them again and again. Builds before it may not be
-	// able to open the directory any more. Safe to repeat; what an Install brings is treated alike.
+	// able to open the directory any more. Safe to repeat; an Install is treated alike.
 	SeparateValues() error
 	Metrics() Metrics
 	// Superseded estimates the bytes of keys and values replaced or deleted since the store was opened: the most that a View open since

@@ -8,8 +8,8 @@ import (
 )
 
 // Where large values lie once SeparateValues was called. A flush writes them into files of their own, and the tables, which compactions
-// rewrite again and again, refer to them. A value is rewritten only if its file has become mostly garbage, or if one table's values lie in
-// so many files that a scan would jump between them.
+// rewrite again and again, refer to them. A value is rewritten only if its file has become mostly garbage. It is also rewritten if one
+// table's values lie in so many files that a scan would jump between them.
 const (
 	// separateBytes is the least value that is kept apart. Smaller ones are cheaper to rewrite than to find twice, and lists of them are
 	// read from one place. Of larger ones a list reads only the versions that it shows: those that lie between take blocks in the cache.
@@ -17,7 +17,7 @@ const (
 	// separateDepth is how many files may have values of one place in the order of keys.
 	separateDepth = 1000
 	// separateGarbage is the unreferenced share of all separated bytes at which files are rewritten, those with the largest share first.
-	// Space is bounded by it: what lives is at least the rest.
+	// Space is bounded by it: the live part is at least the rest.
 	separateGarbage = 0.3
 	// flushedFileBytes is the size, with its values, of a table that a flush makes; each has a file of values beside it. At Pebble's 2 MiB there were
 	// three times as many files, and writing them anew could not keep up.
@@ -32,8 +32,8 @@ const (
 
 const (
 	formatMajorVersion = pebble.FormatTableFormatV6 // pinned: a new Pebble must not make the data unreadable for the old binary
-	// separateFormat is what a directory is raised to before it has values apart. Builds that know no level ValuesLevel of package node may not
-	// be able to open it.
+	// separateFormat is the format to which a directory is raised before it has values apart. Builds that know no level ValuesLevel of
+	// package node may not be able to open it.
 	separateFormat = pebble.FormatValueSeparation
 )
 
@@ -41,7 +41,7 @@ const (
 func (s *db) SeparateValues() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.separate.Store(true) // what Incoming opens from now on begins with it
+	s.separate.Store(true) // stores opened by Incoming from now on begin with it
 	g := s.cur.Load()
 	if g == nil {
 		return ErrClosed

@@ -13,7 +13,7 @@ import (
 // At most two batches wait. Both are always in the tail too, so no record is read from the file before it is written there. Writing at
 // every Append was rejected: each direct write waits for the device. Owned by the writer.
 type gather struct {
-	buf     []byte // from disk.Blocks: what the file has, or is to have, from base on
+	buf     []byte // from disk.Blocks: the file's bytes, present or to be written, from base on
 	base    int64  // a multiple of disk.BlockBytes
 	batches int    // that are not in the file yet
 }

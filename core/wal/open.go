@@ -147,8 +147,8 @@ func (l *WAL) settle(found scanned) error {
 			}
 		}
 	}
-	// After a crash of the process alone, what was found may exist in the page cache only. The next record will claim
-	// that it is durable.
+	// After a crash of the process alone, the records found may exist in the page cache only. The next record will claim that it is
+	// durable.
 	if err := active.file.Sync(); err != nil {
 		return fmt.Errorf("sync log: %w", err)
 	}

@@ -26,7 +26,7 @@ const (
 	flagHardState = 1
 	hardStateLen  = 24
 
-	// MaxRecordBytes bounds the payload of one record: what Append takes and what recovery believes.
+	// MaxRecordBytes bounds the payload of one record, in Append and in recovery.
 	MaxRecordBytes = 256 << 20
 )
 
@@ -94,7 +94,7 @@ func checksumOK(rec []byte, seed uint32) bool {
 // align rounds up to where the next record may begin.
 func align(n int64) int64 { return (n + recordAlign - 1) &^ (recordAlign - 1) }
 
-// segmentHeader is the payload of a segment's first record: what recovery must know if all earlier segments are gone.
+// segmentHeader is the payload of a segment's first record: recovery's data if all earlier segments are gone.
 type segmentHeader struct {
 	logID     uint64
 	prev      position // the last entry before this segment

@@ -1,6 +1,5 @@
-// Package wal keeps the local, durable copy of the commit log in preallocated, recycled segment files.
-// It stores raft entries and the hard state and knows nothing of raft's rules or of what an entry means.
-// Byte table and recovery rules: docs/formats/wal.md.
+// Package wal keeps the local, durable copy of the commit log in preallocated, recycled segment files. It stores raft entries and the hard
+// state and knows nothing of raft's rules or of an entry's meaning. Byte table and recovery rules: docs/formats/wal.md.
 package wal
 
 import (
@@ -20,7 +19,7 @@ type Entry struct {
 	Data        []byte
 }
 
-// HardState is what raft must find again after a crash.
+// HardState is raft's own state that must survive a crash.
 type HardState struct{ Term, Vote, Commit uint64 }
 
 // Batch is what one record holds. Both parts are optional; entries are consecutive, and replace everything from the first
@@ -84,7 +83,7 @@ type WAL struct {
 
 	// Owned by the writer.
 	cur    *segment // the last of segs, which Truncate may move meanwhile
-	gather gather   // what of cur is not in its file yet
+	gather gather   // the part of cur that is not in its file yet
 
 	mu        sync.Mutex // guards everything below; never held while reading or writing a file
 	start     start

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/task"
 )
 
-// proposeTimeout bounds one command of a worker, and one confirmation that its member still leads. After it the worker looks at its
-// machine again: what was proposed may have taken effect meanwhile.
+// proposeTimeout bounds one command of a worker, and one confirmation that its member still leads. After it the worker looks at its machine
+// again: the proposal may have taken effect meanwhile.
 const proposeTimeout = 10 * time.Second
 
 // Member is what leader-side work needs of its node. *node.Node is the one; workertest.Member stands for it in tests of workers.

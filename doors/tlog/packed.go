@@ -58,7 +58,7 @@ func (p *Packed) pack(l *tlogmachine.Log, n uint64, b []byte) []byte {
 	if len(body) > len(b)-len(b)/8 {
 		body = nil
 	} else if cap(body) > len(body)+len(body)/8 {
-		body = append(make([]byte, 0, len(body)), body...) // what is kept is counted by its length
+		body = append(make([]byte, 0, len(body)), body...) // kept bodies are counted by their length
 	}
 	p.keep(&packedBundle{packedKey{l, n}, body})
 	return body

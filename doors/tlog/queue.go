@@ -44,7 +44,7 @@ type batch struct {
 	turn  chan struct{} // closed when the queue wants it proposed; nil if that was at once
 	done  chan struct{}
 	res   *tlogpart.Appended
-	by    *entry.Result // what res is of
+	by    *entry.Result // the add that res belongs to
 	err   error
 }
 
@@ -56,9 +56,9 @@ var (
 )
 
 const (
-	// headBytes is what a command has before its entries: kind, flags, the log's number.
+	// headBytes is a command's overhead in front of its entries: kind, flags, the log's number.
 	headBytes = 2 + binary.MaxVarintLen64
-	// entryHeadBytes is what an entry has before its own bytes: their number.
+	// entryHeadBytes is an entry's overhead in front of its bytes: their number.
 	entryHeadBytes = 2
 )
 

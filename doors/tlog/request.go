@@ -24,7 +24,7 @@ type request struct {
 	refusal string // why a page in a browser is not answered; "": it is
 }
 
-// response is what it gets.
+// response is its answer.
 type response struct {
 	code        int
 	contentType string

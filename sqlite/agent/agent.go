@@ -1,5 +1,5 @@
-// Package agent keeps SQLite databases in buckets. It captures commits in groups, puts each group under the next name of its replica's
-// chain, and answers a waiting commit when everything up to it is stored. It takes a replica over when it starts and finds out when another
+// Package agent keeps SQLite databases in buckets. It captures commits in groups, and puts each group under the next name of its replica's
+// chain. A waiting commit is answered when everything up to it is stored. It takes a replica over when it starts and finds out when another
 // agent has taken it. It makes the files of higher levels and removes the files they replace.
 //
 // It never writes to a database or its WAL (Config.ToWAL has SQLite do so, once), knows no SQL, and never touches the commit log of a node.
@@ -54,7 +54,7 @@ type Config struct {
 	Requests int64
 	// Levels is how often files of the levels from 1 on are made: 30 s, 5 min, 1 h.
 	Levels []time.Duration
-	// Snapshot is how often snapshots are made, Retention for how long they and what lies between them are kept: 24 h both.
+	// Snapshot is the interval between snapshots, Retention how long they and the files between them are kept: 24 h both.
 	Snapshot, Retention time.Duration
 	// L0Retention is for how long groups are kept that a file of level 1 replaces: 5 min.
 	L0Retention time.Duration

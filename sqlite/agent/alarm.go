@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// alarmKind is what an alarm is about. A database has one alarm of a kind at most.
+// alarmKind is the subject of an alarm. A database has one alarm of a kind at most.
 type alarmKind string
 
 // The kinds. Their words are label values of metrics.
 const (
-	// alarmCapture: what is committed is not captured.
+	// alarmCapture: commits are not captured.
 	alarmCapture alarmKind = "capture"
 	// alarmOpen: the database and its replica are not taken over.
 	alarmOpen alarmKind = "open"

@@ -48,7 +48,7 @@ type database struct {
 	gone         chan struct{} // closed when the loop has ended for good
 	settled      chan struct{} // closed when opening has ended one way or the other
 	outcome      Outcome       // read after gone
-	finalCapture bool          // the loop's: what was committed before the end is captured
+	finalCapture bool          // the loop's: the commits before the end are captured
 
 	identity
 	chain

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/restore"
 )
 
-// view is all that a takeover rests on: what lies here, and what lies there. decide reads it and nothing else, so that a decision can be
+// view is all that a takeover rests on: the local files, and the replica. decide reads it and nothing else, so that a decision can be
 // tested without a file, a bucket or a clock.
 type view struct {
 	path, url, side string // for texts; url is without credentials
@@ -31,7 +31,7 @@ type here struct {
 	free    uint64          // bytes left on the disk
 }
 
-// fileKind is what has the database's name.
+// fileKind is the kind of file under the database's name.
 type fileKind byte
 
 const (
@@ -58,7 +58,7 @@ type there struct {
 	needBytes uint64                    // that a restore of the newest state takes
 }
 
-// action is what a takeover comes to. There are no others.
+// action is the outcome of a takeover. There are no others.
 type action byte
 
 const (

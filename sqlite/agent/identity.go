@@ -54,7 +54,7 @@ func placesOn(fs disk.FS) Places {
 // mostStrange bounds the databases of others of which it was said that they are not kept here.
 const mostStrange = 100
 
-// identity is what a database knows of the file that its name means.
+// identity is a database's knowledge of the file that its name means.
 type identity struct {
 	place place.Place
 	began place.ID // device and inode of the file when the database was added; zero: there was none

@@ -22,10 +22,10 @@ const (
 	later = time.Second
 )
 
-// chain is what the loop knows of database and replica. It is the loop's alone.
+// chain is the loop's knowledge of database and replica. It is the loop's alone.
 type chain struct {
 	files     *capture.Database // nil: not open
-	times     int               // how often it was left: what belongs to an earlier time is forgotten
+	times     int               // how often it was left: results of an earlier time are dropped
 	owner     uint64
 	epoch     uint64
 	head      replica.Head // behind every group that was made, stored or not
@@ -59,9 +59,9 @@ type chain struct {
 	losing    bool         // the database is another owner's, and its files are to be renamed
 	tried     bool         // opening was tried
 	inUse     bool         // a program's transaction was in the way of the last attempt
-	again     bool         // at the end: what is committed while other work is on its way is captured behind it
+	again     bool         // at the end: commits made while other work is in flight are captured behind it
 	nowhere   bool         // there was no database then, nor a replica of it
-	missing   walfile.Look // what was there instead
+	missing   walfile.Look // the files found instead
 	// wasWAL: the database was followed, or switched to WAL mode; one that leaves it later is not switched again.
 	wasWAL    bool
 	lastGroup replica.Head // the last stored group, in front of any fence
@@ -189,7 +189,7 @@ func (d *database) collect() {
 // group captures what was committed, if it is time, and sends it. It returns when it is to be called again.
 func (d *database) group(now time.Time) time.Duration {
 	if !d.room() {
-		return later // what is on its way wakes the loop when it arrives
+		return later // work in flight wakes the loop when it arrives
 	}
 	if !d.files.Open() {
 		return d.agent.cfg.Interval // nothing has changed since it was closed

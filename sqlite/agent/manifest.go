@@ -30,7 +30,7 @@ func (d *database) manifest(now time.Time) {
 	times := d.times
 	d.async(func(ctx context.Context) func() {
 		err := d.put(ctx, "the manifest", 0, func(ctx context.Context) error {
-			// Files that no manifest named are known from a list: what is in them is read once.
+			// Files that no manifest named are known from a list: their headers are read once.
 			if err := d.target.Replica.Fill(ctx, m.Files); err != nil {
 				return err
 			}

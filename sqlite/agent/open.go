@@ -16,7 +16,7 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
-// opening is what was found about a database and its replica when an agent takes them over.
+// opening is an agent's findings about a database and its replica at the takeover.
 type opening struct {
 	files *capture.Database // nil: there is no database and nothing to restore
 	chain *replica.Chain

@@ -70,7 +70,7 @@ func (d *database) restart(now time.Time) time.Duration {
 		}
 	}
 	if int64(frames)*int64(d.files.State().PageSize) > d.agent.cfg.MaxUnstored && d.files.Held() && len(d.ships) > 0 && now.Sub(d.ships[0].made) > 2*holdMost && !d.somebodyWaits() {
-		// The bucket does not take it. The disk may be memory: what the WAL loses is found by reading the database.
+		// The bucket does not take it. The disk may be memory: commits lost from the WAL are found by reading the database.
 		d.log.Warn("the WAL is let go of; what is not stored is found by reading the database", "frames", frames)
 		d.files.Loose()
 	}

@@ -52,7 +52,7 @@ func (d *database) ship(g *capture.Group) {
 		d.fail(errors.New("what was captured does not follow what is stored"))
 		return
 	}
-	if d.target.Ack == gate.Archive && g.Before != 0 { // else it is the first of this agent, and has what was committed before
+	if d.target.Ack == gate.Archive && g.Before != 0 { // else it is the first of this agent, and has the earlier commits
 		d.witness.captured(g, d.now())
 	}
 	d.seq++
@@ -146,7 +146,7 @@ func (d *database) complete(ctx context.Context, s *ship) error {
 	}
 	if s.branch {
 		if err := restore.RemoveRecord(d.agent.cfg.FS, d.target.Path); err != nil {
-			d.log.Warn("remove the record of a restore", "err", err) // it says what is true, and is judged beside the state
+			d.log.Warn("remove the record of a restore", "err", err) // it is true, and is judged beside the state
 		}
 	}
 	return nil

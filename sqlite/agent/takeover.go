@@ -116,7 +116,7 @@ type waitError struct {
 func (e *waitError) Error() string { return e.text }
 func (e *waitError) Unwrap() error { return e.why }
 
-// announce says what was decided, when it is certain.
+// announce logs the decision, when it is certain.
 func (d *database) announce(dec decision) {
 	switch {
 	case dec.says == "":

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
-// ErrChanged: what was to be read was overwritten meanwhile; the next Capture finds what there is then. Transient.
+// ErrChanged: the pages to be read were overwritten meanwhile; the next Capture reads the new ones. Transient.
 var ErrChanged = errors.New("the database changed while it was read")
 
 // State is a committed state of a database.
@@ -133,7 +133,7 @@ func (d *Database) Reopen() error {
 	return d.attach()
 }
 
-// State is what was captured last.
+// State is the last captured state.
 func (d *Database) State() State { return d.state }
 
 // Holds reports whether the WAL has, at offset and for size bytes, the frames that a group with these pages was read from. Salts and a
@@ -211,7 +211,7 @@ func (d *Database) Blocks() bool {
 // Wanted reports whether a connection wants the database for itself: it waits for Close.
 func (d *Database) Wanted() bool { return d.files.Wanted() }
 
-// Loose lets the mark go, because the WAL has grown further than it may: what is lost from it is found by reading the database.
+// Loose releases the mark, because the WAL has grown too far: commits lost from it are found by reading the database.
 func (d *Database) Loose() error {
 	d.anew = false
 	return d.files.Release()

@@ -40,7 +40,7 @@ func NewConn(h Hello, to func(message []byte)) *Conn { return &Conn{Hello: h, to
 
 // send ends the connection if it has no room for a message. A socket holds some hundred, so a full one belongs to a connection that has
 // long been idle. The extension finds its end when it is used again, and opens another. Nothing waits here. A write with a deadline of some
-// milliseconds came first: on a busy machine it failed before it was tried, and the commit that it answered was an error for its caller.
+// milliseconds came first. On a busy machine it failed before it was tried, and the commit that it answered was an error for its caller.
 func (c *Conn) send(b []byte) {
 	if c.to != nil {
 		c.to(b)

@@ -27,7 +27,7 @@ const (
 // command is one of Litestream's.
 type command struct {
 	name, summary string
-	args          string // what follows the flags
+	args          string // the arguments behind the flags
 	about         string
 	run           func(p *program, args []string) error
 }

@@ -20,7 +20,7 @@ type watching struct {
 	have    map[string]bool // paths; the goroutine's
 	cancel  context.CancelFunc
 	ended   sync.WaitGroup
-	trouble string // what was logged last; the goroutine's
+	trouble string // the last logged message; the goroutine's
 }
 
 // watch begins, where there is anything to watch. Databases of all are replicated already.

@@ -71,7 +71,7 @@ func Resolve(name string) (Place, error) {
 // walk follows a path, one part after the other, as appendAllPathElements of SQLite's os_unix.c does since 3.39. Older ones follow links in
 // the last part only: the file is the same.
 type walk struct {
-	path  string // what is resolved so far
+	path  string // the path resolved so far
 	links int
 }
 

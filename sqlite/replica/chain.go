@@ -12,11 +12,11 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// Chain is what a replica holds at a moment.
+// Chain is a replica's content at a moment.
 type Chain struct {
 	Head  Head
 	Epoch uint64 // takeovers so far, from 1; 0 of an empty replica
-	// Manifest is what the store has; nil: none, or none that is whole, and then Damage says why.
+	// Manifest is the store's manifest; nil: none, or none that is whole, and then Damage says why.
 	Manifest *Manifest
 	Damage   error
 	// Files is every file that a restore may need: the manifest's and those of level 0 behind it, or without one all that there are. By

@@ -34,7 +34,7 @@ func (r *Replica) Create(ctx context.Context, f File, body Body) error {
 	if err := r.create(ctx, f, body); err != nil || f.Min != 1 {
 		return err
 	}
-	// The replica was empty when its owner looked. If it has a manifest, it is another's, who may have had a 1-1 and removed it.
+	// The replica was empty when its owner looked. If it has a manifest, it is another's, whose 1-1 may have been removed.
 	m, err := r.manifest(ctx)
 	switch {
 	case errors.Is(err, ErrBadManifest):
@@ -196,8 +196,8 @@ func (r *Replica) PutManifest(ctx context.Context, m *Manifest) error {
 	return fmt.Errorf("put %s: %w", ManifestName, ErrOutdated)
 }
 
-// Remove removes files. The manifest in the store must not name them any more, and its head must not be before them: who takes over goes
-// by that. Fences and the last file of the chain are never removed.
+// Remove removes files. The manifest in the store must not name them any more, and its head must not be before them: a takeover relies on
+// that. Fences and the last file of the chain are never removed.
 func (r *Replica) Remove(ctx context.Context, files ...File) error {
 	const batch = 1000
 	for part := range slices.Chunk(files, batch) {

@@ -14,7 +14,7 @@ type TXID = ltx.TXID
 // Checksum is of a whole database: the XOR of its pages' (LTX). 0 says that there is none.
 type Checksum = ltx.Checksum
 
-// Header is what an LTX file begins with.
+// Header is the beginning of an LTX file.
 type Header = ltx.Header
 
 // jump is how many TXIDs the file behind a fence passes over: more than an owner can have on its way.

@@ -87,7 +87,7 @@ func (r *Replica) Fence(ctx context.Context, c *Chain, owner uint64) (*Chain, er
 func (r *Replica) sweep(ctx context.Context, f File, data []byte) error {
 	m, err := r.manifest(ctx)
 	if errors.Is(err, ErrBadManifest) {
-		return nil // it says nothing; what is read next is found by listing
+		return nil // it has no information; the next read lists the files
 	}
 	if err != nil || m == nil {
 		return err
@@ -97,7 +97,7 @@ func (r *Replica) sweep(ctx context.Context, f File, data []byte) error {
 	}
 	there, err := objstore.GetMost(ctx, r.store, r.Name(f), int64(len(data)))
 	if err != nil || !bytes.Equal(there, data) {
-		return nil // it is not ours, or is gone; what stays is removed with the orphans
+		return nil // it is not ours, or is gone; a remaining one is removed with the orphans
 	}
 	return r.store.Delete(ctx, r.Name(f))
 }

@@ -173,7 +173,7 @@ func (r *fileReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// over is what a reader tells that there is nothing left to read for.
+// over is a reader's signal that there is nothing left to read for.
 func (f *fetch) over() error {
 	if err := f.ctx.Err(); err != nil {
 		return &storeError{err}

@@ -53,7 +53,7 @@ func Prepare(ctx context.Context, r *replica.Replica, how Options) (*Prepared, e
 	return p, nil
 }
 
-// Restored is what was made.
+// Restored is the result.
 func (p *Prepared) Restored() Restored { return *p.j.out }
 
 // Finish checks the file, gives it its name and removes what was beside it. ErrExists: a database was made there meanwhile; it stays.

@@ -44,7 +44,7 @@ type Options struct {
 	every int64 // for tests: durableEvery; 0 is that
 }
 
-// Restored is what a restore has made.
+// Restored is the result of a restore.
 type Restored struct {
 	TXID     replica.TXID
 	Time     time.Time
@@ -68,7 +68,7 @@ var ErrBusy = errors.New("another restore makes the same file")
 // ErrSpace: the file system has no room for the database.
 var ErrSpace = errors.New("not enough room on the disk")
 
-// durableEvery is how many bytes are read before what was made is made durable, and is not made again.
+// durableEvery is how many bytes are read before the work so far is made durable, and is not repeated.
 const durableEvery = 64 << 20
 
 // beside are the files that belong to a database.
@@ -225,7 +225,7 @@ func (j *restore) find(ctx context.Context, first *error) (p *plan, head replica
 	return p, head, nil
 }
 
-// plan finds out what there is, and writes down what is to be done.
+// plan reads the replica, and writes the plan down.
 func (j *restore) plan(ctx context.Context, first *error) error {
 	p, head, err := j.find(ctx, first)
 	if err != nil {
@@ -241,7 +241,7 @@ func (j *restore) plan(ctx context.Context, first *error) error {
 	return j.space(p)
 }
 
-// Spare is how many bytes stay free behind a restore: what else is on the disk goes on writing.
+// Spare is how many bytes stay free behind a restore, for the disk's other users.
 const Spare = 16 << 20
 
 // space refuses a restore for which there is no room.
@@ -257,7 +257,7 @@ func (j *restore) space(p *plan) error {
 	return nil
 }
 
-// usualMode is what a restored database may be read and written by, less what the umask takes: Litestream's.
+// usualMode is the mode of a restored database, less the umask: Litestream's.
 const usualMode = 0o644
 
 // create makes the working file. It has the permissions and the owner of the file that it is going to replace, or Litestream's for a new
@@ -350,7 +350,7 @@ func (j *restore) read(ctx context.Context, file disk.File) (err error) {
 	out := newSink(file, n.Plan.PageSize, n.XOR)
 	defer func() {
 		var fault *replica.Fault
-		if err != nil && !errors.As(err, &fault) { // what was done is kept
+		if err != nil && !errors.As(err, &fault) { // the finished work is kept
 			if kerr := j.keep(file, out); kerr != nil {
 				err = errors.Join(err, kerr)
 			}

@@ -49,10 +49,10 @@ type verify struct {
 	files []replica.File // by Max, then by level
 
 	states [replica.SnapshotLevel + 1]*state
-	kept   map[replica.TXID]*state // for files that begin there, whose level has nothing before them
+	kept   map[replica.TXID]*state // for files that begin there; their level has nothing before them
 	wanted map[replica.TXID]int    // how many of those there are
-	claims map[replica.TXID]claim  // what the database's checksum is at a TXID, and who said it first
-	sums   map[replica.TXID]claim  // what it was found to be
+	claims map[replica.TXID]claim  // the stated checksum of the database at a TXID, and the file that stated it first
+	sums   map[replica.TXID]claim  // its computed one
 }
 
 type claim struct {
@@ -112,7 +112,7 @@ func (v *verify) note(format string, args ...any) {
 	v.how.Found(Finding{Text: fmt.Sprintf(format, args...)})
 }
 
-// survey lists what there is and holds it against the manifest.
+// survey lists the files and compares them with the manifest.
 func (v *verify) survey(ctx context.Context) error {
 	c, err := v.r.Read(ctx)
 	var fault *replica.Fault

@@ -145,7 +145,7 @@ func (d *DB) Recover(before Header) (Header, error) {
 		return nil
 	})
 	if errors.Is(err, ErrDamaged) {
-		err = nil // what was being written when the last connection ended, or is being written
+		err = nil // frames written when the last connection ended, or being written
 	}
 	return h, err
 }

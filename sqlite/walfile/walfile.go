@@ -36,7 +36,7 @@ type DB struct {
 	path     string
 	db       *os.File
 	wal, shm *os.File // nil where there is none
-	id       place.ID // what the name meant when it was opened
+	id       place.ID // the file that the name meant when it was opened
 
 	pageSize uint32
 	walMode  bool
@@ -231,10 +231,10 @@ func (d *DB) ReadPage(page uint32, p []byte) error {
 	return err
 }
 
-// Look is what a glance at a database's files shows: equal ones mean that nothing was written in between.
+// Look is a glance at a database's files: equal ones mean that nothing was written in between.
 type Look struct{ DB, WAL Glance }
 
-// Glance is what a file system says of a file; zero: there is none.
+// Glance is a file's state in its file system; zero: there is none.
 type Glance struct {
 	Device, Inode uint64
 	Size          int64  // bytes

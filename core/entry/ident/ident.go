@@ -12,8 +12,8 @@ import "github.com/holdfastdb/holdfast/core/entry"
 // may do everything.
 const Root = "root"
 
-// Scheme says what a verifier is compared with. One user may have several: one for each way in which a protocol proves
-// knowledge of a password. All of them are replaced together, when the password is set.
+// Scheme is how a verifier is compared. One user may have several: one for each way in which a protocol proves knowledge of a password. All
+// of them are replaced together, when the password is set.
 type Scheme uint8
 
 // The schemes of this build. The numbers are part of the log's format and never reused.
@@ -24,13 +24,13 @@ const (
 	MySQLNative Scheme = 4 // MySQL's mysql_native_password: SHA1(SHA1(password))
 )
 
-// Verifier is what a password is compared with.
+// Verifier is the stored value that a password is compared with.
 type Verifier struct {
 	Scheme Scheme
 	Data   []byte
 }
 
-// Access is what a permission allows, in etcd's numbering.
+// Access is the kind of access that a permission allows, in etcd's numbering.
 type Access uint8
 
 // The kinds of access.

@@ -17,7 +17,7 @@ import (
 // Account is an account of the sql door; read only.
 type Account struct {
 	Name eident.AccountName
-	// Verifier is what the password is compared with. Without data there is no password.
+	// Verifier is compared with the password. Without data there is no password.
 	Verifier eident.Verifier
 	// All: every privilege on everything. Option: the account may grant and revoke, if All is set too.
 	All, Option bool
@@ -118,7 +118,7 @@ func decodeAccount(n eident.AccountName, b []byte) (*Account, error) {
 	return a, nil
 }
 
-// size is what the row takes, key and value.
+// size is the size of the row, key and value.
 func (a *Account) size() int64 {
 	return int64(len(accountKey(a.Name)) + len(appendAccount(nil, a)))
 }

@@ -25,7 +25,7 @@ import (
 // Machine is the identity machine. Check, Do, Admit, Publish and Load belong to the apply goroutine; State and Token may be
 // called from anywhere.
 type Machine struct {
-	pub    atomic.Pointer[State] // what readers see
+	pub    atomic.Pointer[State] // the readers' state
 	tokens tokens
 
 	// Apply goroutine only.
@@ -50,7 +50,7 @@ var Spec = machine.Spec{ID: entry.MachineIdent, Name: "ident", LastLevel: eident
 func (m *Machine) Spec() *machine.Spec { return &Spec }
 
 // State is the catalogue as of the last entry that changed it. To check a permission around a read, take the State after Linearize, and
-// again after reading: if the State has changed by then, so may have the answer.
+// again after reading. If the State has changed by then, so may have the answer.
 func (m *Machine) State() *State { return m.pub.Load() }
 
 // Token returns what is known of the token with this hash. It may have ended: compare DeadlineMs with the cluster tick.

@@ -36,7 +36,7 @@ type User struct {
 	// Generation is the revision at which the verifiers were set.
 	Generation uint64
 
-	// merged is what the roles together allow, worked out when it is first asked for.
+	// merged is the union of the roles, computed when first needed.
 	merged atomic.Pointer[permits]
 }
 
@@ -83,7 +83,7 @@ func (u *User) Verifier(s eident.Scheme) []byte {
 	return nil
 }
 
-// Bytes is what the rows of users, roles and accounts take. In memory they take about twice that.
+// Bytes is the size of the rows of users, roles and accounts. In memory they take about twice that.
 func (s *State) Bytes() int64 { return s.bytes }
 
 // User returns a user, nil if there is none of that name.

@@ -21,7 +21,7 @@ const (
 	maxTTLMs = 100 * 365 * 86400 * 1000
 )
 
-// Token is what is known of one token; read only but for Touching.
+// Token is one token's record; read only except for Touching.
 type Token struct {
 	User string
 	// TTLMs is how long it lives unused, DeadlineMs when it ends, both in milliseconds of the cluster tick.

@@ -47,5 +47,5 @@ func IsLevel(key []byte) bool { return string(key) == string(levelKey) }
 // DecodeLevel decodes the value of that row.
 func DecodeLevel(value []byte) (uint16, error) { return decodeLevel(value) }
 
-// Level is the level of the cluster as applied here (DECISIONS A20): what is above it may not be proposed. Any goroutine.
+// Level is the level of the cluster as applied here (DECISIONS A20): parts above it may not be proposed. Any goroutine.
 func (m *Machine) Level() uint16 { return uint16(m.level.Load()) }

@@ -43,7 +43,7 @@ type Options struct {
 	Logger           *slog.Logger
 }
 
-// member is what a Worker needs of its node. *node.Node is the one.
+// member is a Worker's view of its node. *node.Node is the one.
 type member interface {
 	worker.Member
 	Call(ctx context.Context, service string, req []byte) ([]byte, error)
@@ -65,7 +65,7 @@ type Worker struct {
 	heard map[uint64]*heard // guarded by mu: by member
 }
 
-// heard is what a member has said.
+// heard is a member's last announcement.
 type heard struct {
 	known       uint16
 	hold        bool
@@ -225,7 +225,7 @@ func (w *Worker) agreed(term uint64, asked bool) (level uint16, ids []uint64, er
 	return level, ids, nil
 }
 
-// Raise asks the leader, through any member, to raise the level now. The error says who is in the way.
+// Raise asks the leader, through any member, to raise the level now. The error names the members in the way.
 func (w *Worker) Raise(ctx context.Context) error {
 	_, err := w.node.Call(ctx, raiseService, nil)
 	return err

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/task"
 )
 
-// Service is what a worker registers with Handle.
+// Service is a function that a worker registers with Handle.
 type Service = func(ctx context.Context, req []byte) ([]byte, error)
 
 // Member is a worker.Member with the other calls that workers make on their node. It begins as a follower at tick 0, is member 2 of cluster
@@ -142,7 +142,7 @@ func (m *Member) Handed() (members []uint64) {
 	return members
 }
 
-// Service is what was registered last under a name.
+// Service is the function registered last under a name.
 func (m *Member) Service(name string) Service {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 )
 
-// A member's state can be older than its last signature: an old copy of its data directory was started, its log was cut, or a snapshot was
+// A member's state can be older than its last signature. An old copy of its data directory was started, its log was cut, or a snapshot was
 // restored. It cannot see that in its own store, and would sign a second history under the same key. So a member that begins to lead asks
 // before it signs. It asks every place where the log is published, and reads the note of its own highest checkpoint, which lies beside the
 // key. The log is held (nothing is signed, nothing is added) if one of them is ahead of it, and until one place has answered. If none
@@ -38,12 +38,12 @@ const (
 	verdictPatience = 700 * time.Millisecond
 )
 
-// guard is what is known of one log in one term. Its fields are guarded by Worker.guardMu.
+// guard is the knowledge of one log in one term. Its fields are guarded by Worker.guardMu.
 type guard struct {
 	decided bool   // the first round is over
 	why     string // the log is held, and this is why; "" = it may be signed
 	vouched bool   // an operator has shown that the last published checkpoint is a prefix
-	told    string // what the operator was told last
+	told    string // the last message to the operator
 	again   chan struct{}
 }
 

@@ -19,7 +19,7 @@ const (
 	signsTimeout = time.Second
 )
 
-// verdict is what the leader last said of a log.
+// verdict is the leader's last answer about a log.
 type verdict struct {
 	why    string
 	at     time.Time

@@ -42,7 +42,7 @@ const (
 	pause = 200 * time.Millisecond
 )
 
-// member is what the worker needs of its node. *node.Node is the one; tests drive a worker without a log.
+// member is the worker's view of its node. *node.Node is the one; tests drive a worker without a log.
 type member interface {
 	worker.Member
 	IDs() (cluster, member uint64)
@@ -108,7 +108,7 @@ type Worker struct {
 	live         map[*tlogmachine.Log]bool   // guarded by guardMu: see seen
 
 	heldMu sync.Mutex
-	held   map[string]string // guarded by heldMu: what the leader last said
+	held   map[string]string // guarded by heldMu: the leader's last answer
 	heldAt time.Time         // guarded by heldMu
 }
 

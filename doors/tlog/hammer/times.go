@@ -46,8 +46,8 @@ func (t *times) add(d time.Duration) {
 	t.sum += d
 }
 
-// Spread is what can be said of many durations, in milliseconds. Percentiles are of single requests and at most 1.6 % too
-// high; the rest is exact. All are 0 if Count is.
+// Spread is the statistics of many durations, in milliseconds. Percentiles are of single requests and at most 1.6 % too high; the rest is
+// exact. All are 0 if Count is.
 type Spread struct {
 	Count uint64  `json:"count"`
 	Min   float64 `json:"min_ms"`

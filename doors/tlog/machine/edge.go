@@ -32,7 +32,7 @@ func IsDamage(err error) bool {
 	return errors.As(err, &d) || errors.Is(err, errCorrupt) || errors.Is(err, tiles.ErrFrontier) || errors.Is(err, tiles.ErrBundle)
 }
 
-// edgeScratch is the read buffer of an edge's check. With a thousand logs it was two thirds of what a server allocated.
+// edgeScratch is the read buffer of an edge's check. With a thousand logs it was two thirds of a server's allocations.
 type edgeScratch struct{ entries, hashes []byte }
 
 var scratch = sync.Pool{New: func() any { return new(edgeScratch) }}

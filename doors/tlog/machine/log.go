@@ -196,7 +196,7 @@ func (w *working) add(b store.Batch, l *Log, e []byte, leaf tiles.Hash) error {
 	return nil
 }
 
-// appendHash appends to hashes that are shared with readers of a shorter slice: what they see is not touched.
+// appendHash appends to hashes that are shared with readers of a shorter slice: their part is not touched.
 func appendHash(hashes []byte, h *tiles.Hash) []byte {
 	if hashes == nil {
 		hashes = make([]byte, 0, firstHashes*tiles.HashSize)

@@ -289,7 +289,7 @@ func (m *Machine) putLog(b store.Batch, l *Log) {
 	b.Set(l.key(spaceLog), m.row)
 }
 
-// Finish implements machine.Finisher: what the entry added to a log's right edge is written once, and so is its frontier.
+// Finish implements machine.Finisher: the entry's additions to a log's right edge are written once, and so is its frontier.
 func (m *Machine) Finish(_ *entry.Stamp, b store.Batch) error {
 	for _, l := range m.touched {
 		l.w.finish(b, l, &m.row)

@@ -56,7 +56,7 @@ func (r *rows) flush(ctx context.Context, tx execer) error {
 	switch {
 	case err == nil:
 		return nil
-	// Servers have several errors for it, one of them with the number of any other: what they share is the variable's name.
+	// Servers have several errors for it, one of them with the number of any other: they share the variable's name.
 	case errors.Is(err, mysql.ErrPktTooLarge), strings.Contains(err.Error(), "max_allowed_packet"):
 		return fmt.Errorf("write rows: %w; let the server's max_allowed_packet be 32M or more", err)
 	}

@@ -1,5 +1,5 @@
 // Package mysql keeps a transparency log in a MySQL or MariaDB database, in the five tables that Tessera v1.0.2 uses there. Tessera's
-// programs can read them. docs/formats/tlog-tables.md says what is in them. There is the database, and memory, for tests.
+// programs can read them. docs/formats/tlog-tables.md has their content. There is the database, and memory, for tests.
 //
 // It knows rows and not their meaning. The caller decides whose log it is and whether it may be continued, and keeps the rows consistent.
 // It is not for the server's own state.
@@ -13,7 +13,7 @@ import (
 // ErrVersion: the tables are of another version than the one this package knows.
 var ErrVersion = errors.New("tables of another version of Tessera")
 
-// State is what the tables say about the log as a whole.
+// State is the tables' state of the log as a whole.
 type State struct {
 	// Note is the published checkpoint, nil if there is none yet.
 	Note []byte

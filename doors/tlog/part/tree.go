@@ -7,7 +7,7 @@ import (
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 )
 
-// Kind says what a Part does. Numbers are part of the log's format and are never reused.
+// Kind is the effect of a Part. Numbers are part of the log's format and are never reused.
 type Kind byte
 
 // The kinds of parts.
@@ -61,7 +61,7 @@ type Part struct {
 	Root tiles.Hash
 }
 
-// LogSpec is what is fixed when a log begins.
+// LogSpec is a log's properties that are fixed when it begins.
 type LogSpec struct {
 	// Name is how paths and flags call the log: see ValidName.
 	Name string
@@ -132,7 +132,7 @@ const (
 	StaleCheckpoint entry.Code = 606 // not beyond the newest one
 	BadSignature    entry.Code = 607
 	NotHeld         entry.Code = 608 // nothing to resume
-	NotPrefix       entry.Code = 609 // what was to be resumed from is not a prefix
+	NotPrefix       entry.Code = 609 // the checkpoint to resume from is not a prefix
 	MalformedPart   entry.Code = 699 // a part this build decodes but no program should have proposed
 )
 

@@ -85,7 +85,7 @@ type settings struct {
 	calm, least time.Duration
 
 	read   cli.Address // for reading alone
-	tokens string      // file of who may add; "" = everybody
+	tokens string      // file of tokens for adding; "" = public
 }
 
 // Options implements doors.Settings.

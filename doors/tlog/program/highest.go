@@ -42,10 +42,10 @@ type highestFile struct {
 	file  disk.File // nil: not open
 	inode uint64    // of the open file
 	locks *os.File  // the same file, to lock it: members on one machine may share a directory of keys
-	seen  []byte    // what the file held when it was last read or written
+	seen  []byte    // the file's content at the last read or write
 	next  int       // the place to write to
 	last  uint64    // size that is noted
-	block []byte    // what is written, for direct writes
+	block []byte    // the buffer of direct writes
 }
 
 const (
@@ -337,7 +337,7 @@ func (f *highestFile) open(key *tiles.Verifier, size uint64, note []byte) error 
 	return f.hold()
 }
 
-// close forgets the open file; what was written is durable.
+// close forgets the open file; its written notes are durable.
 func (f *highestFile) close() {
 	if f.file != nil {
 		_ = f.file.Close()

@@ -39,7 +39,7 @@ type highestMany struct {
 	block   []byte
 }
 
-// manyNote is what is known of a pair that was written to.
+// manyNote is the state of a written pair.
 type manyNote struct {
 	last uint64
 	next int64 // the place of the two to write to
@@ -290,7 +290,7 @@ func (m *highestMany) read(pair int64, key *tiles.Verifier) (c *tiles.Checkpoint
 	return c, here, at, nil
 }
 
-// close forgets the open file; what was written is durable.
+// close forgets the open file; its written notes are durable.
 func (m *highestMany) close() {
 	if m.file != nil {
 		_ = m.file.Close()

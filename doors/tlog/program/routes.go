@@ -48,7 +48,7 @@ type LogStatus struct {
 // changeTimeout bounds the command of a request.
 const changeTimeout = 10 * time.Second
 
-// section is what the operator's port has of the door.
+// section is the door's part of the operator's port.
 func (r *running) section() admin.Section {
 	return admin.Section{
 		Status: func(ctx context.Context) []admin.Field {
@@ -224,7 +224,7 @@ type Republished struct {
 	Looked int    `json:"looked"`
 	Bad    int    `json:"bad"`
 	Mended int    `json:"mended"`
-	First  string `json:"first,omitempty"` // what was wrong with the first
+	First  string `json:"first,omitempty"` // the fault of the first
 	Error  string `json:"error,omitempty"`
 }
 

@@ -42,7 +42,7 @@ func (s *LogStatus) judge(why, lag string, damaged bool) {
 	}
 }
 
-// line is what an operator is told of a log that is not in order, "" for one that is.
+// line is the operator's line about a log that is not in order, "" for one that is.
 func (s *LogStatus) line() string {
 	switch s.State {
 	case stateOK, "":

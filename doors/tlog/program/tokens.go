@@ -18,8 +18,8 @@ import (
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
-// tokenFile says who may add to transparency logs: the file of --tlog-tokens, a line for each, LOG TOKEN [BYTES/s] [MAXBYTES]. Its
-// methods may be called from any goroutine.
+// tokenFile has the permissions to add to transparency logs: the file of --tlog-tokens, a line for each, LOG TOKEN [BYTES/s] [MAXBYTES].
+// Its methods may be called from any goroutine.
 type tokenFile struct {
 	*serve.TokenFile[tokenKey, *tokenLine]
 	logOf func(name string) *tlogmachine.Log

@@ -105,7 +105,7 @@ func (p *Database) step(ctx context.Context, l *tlogmachine.Log, c *tlogmachine.
 	is, bytes := c.Size, 0
 	for r := range growth(tiles.EntryLevel, was.Size, c.Size) {
 		if bytes >= p.most {
-			is = r.N * tiles.Width // what is left comes in the next transaction
+			is = r.N * tiles.Width // the rest comes in the next transaction
 			break
 		}
 		b, err := l.Bundle(r.N, r.Width)

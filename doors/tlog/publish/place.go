@@ -16,7 +16,7 @@ import (
 // Place is where one log is published: objects with the paths of tlog-tiles, or the tables of a database. Implementations are
 // safe for concurrent use. Their errors may be transient, except ErrRefused.
 type Place interface {
-	// Held says what is published, and answers ErrRefused if the place holds anything but an earlier state of l. Nothing is written.
+	// Held returns the published state, and ErrRefused if the place holds anything but an earlier state of l. Nothing is written.
 	Held(ctx context.Context, l *tlogmachine.Log) (Published, error)
 	// Publish brings the place to c, from the state that Held or the last Publish found or left there, and returns the new state. Readers
 	// find every checkpoint with all it promises. ErrChanged: another writer has published meanwhile; the checkpoint there is its own.
@@ -38,7 +38,7 @@ type Published struct {
 	Size uint64 // 0 if there is none
 	// checkpoint is what readers get there.
 	checkpoint *tlogmachine.Checkpoint
-	// version is what the store calls it, so that it is replaced only while it is that one.
+	// version is the store's own, so that it is replaced only while unchanged.
 	version string
 }
 
@@ -91,7 +91,7 @@ const (
 	leastBucket = time.Second
 )
 
-// heldBy is what a place holds whose checkpoint is note, or ErrRefused.
+// heldBy is the state of a place whose checkpoint is note, or ErrRefused.
 func heldBy(l *tlogmachine.Log, note []byte, version string) (Published, error) {
 	c, _, err := tiles.OpenCheckpoint(note, &l.Spec.Key)
 	if err != nil {

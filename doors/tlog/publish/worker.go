@@ -107,13 +107,13 @@ func (w *Worker) lead(term uint64, over <-chan struct{}) {
 	}
 }
 
-// turn publishes what there is to publish. wait is the least time to the next turn, and next is closed when there may be more; nil: the
-// next turn comes after wait.
+// turn publishes all due checkpoints. wait is the least time to the next turn, and next is closed when there may be more; nil: the next
+// turn comes after wait.
 func (w *Worker) turn(ctx context.Context) (wait time.Duration, next <-chan struct{}) {
 	l := w.logs.Find(w.target.Log)
 	if l == nil {
 		next = w.logs.Demand()
-		if l = w.logs.Find(w.target.Log); l == nil { // looked for again: what comes from now on closes next
+		if l = w.logs.Find(w.target.Log); l == nil { // looked for again: later changes close the next channel
 			return pause, next
 		}
 	}

@@ -29,7 +29,7 @@ type logsBook struct {
 	done      bool
 }
 
-// process is what there is to know of one process of a member.
+// process is the record of one process of a member.
 type process struct {
 	number int
 	signer *signer // nil: it does not lead
@@ -50,7 +50,7 @@ func (b *logsBook) process(h *sim.Member) *process {
 type logBook struct {
 	spec  tlogpart.LogSpec
 	key   *tiles.Signer
-	given map[uint64]string // what was acknowledged at an index
+	given map[uint64]string // the entry acknowledged at an index
 	at    map[string]uint64 // where an acknowledged entry is
 	asked map[string]bool   // every entry that an adder ever sent
 	out   map[string]bool   // entries that were refused, so that they must not be in the log

@@ -17,7 +17,7 @@ type bucket struct {
 	w     *world
 	mem   *objstore.Memory
 	calm  bool          // requests do not fail, and none is held
-	slow  time.Duration // what every request takes in addition
+	slow  time.Duration // the extra time of every request
 	upset int           // one of so many requests has a fate of its own; 0: none
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/restore"
 )
 
-// The rules. Each is what a Failure names.
+// The rules. A Failure names one of them.
 const (
 	Panic     = "panic"
 	Model     = "the model of SQLite is wrong"
@@ -279,7 +279,7 @@ func (l *ledger) retained(moments int) {
 	}
 }
 
-// list writes what is there into the trace.
+// list writes the bucket's content into the trace.
 func (l *ledger) list() {
 	for _, s := range l.there() {
 		l.w.note("there is %s of %v, commit %d, linked %v", s.file, s.file.Time.Sub(begin), number(s.at), s.linked)

@@ -260,13 +260,13 @@ func (c *conn) close() {
 			n.log = nil
 		}
 		if !c.lone {
-			n.index = nil // its name is removed; who shares it has it for itself
+			n.index = nil // its name is removed; a connection that shares it has it exclusively
 		}
 	}
 	c.vanish()
 }
 
-// vanish is what the kernel does for a connection whose process has ended.
+// vanish is the kernel's part for a connection whose process has ended.
 func (c *conn) vanish() {
 	c.closed = true
 	n := c.n

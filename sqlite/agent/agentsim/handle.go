@@ -12,7 +12,7 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
-// handle is a database that an agent has open: what walfile.DB is on a real disk.
+// handle is a database that an agent has open: the model of walfile.DB.
 type handle struct {
 	p    *process
 	n    *inode

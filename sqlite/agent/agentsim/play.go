@@ -100,7 +100,7 @@ func (w *world) nemesis() {
 	case 4:
 		m.powerCut()
 		w.powerOn(m)
-	case 5: // stopped cleanly, and then the power goes: what was acknowledged is on the disk, or known not to be
+	case 5: // stopped cleanly, and then the power goes: acknowledged commits are on the disk, or known not to be
 		m.stop(20*time.Second, func(error) {
 			m.powerCut()
 			w.powerOn(m)
@@ -191,7 +191,7 @@ func (w *world) powerOn(m *machine) {
 	w.restartSoon(m)
 }
 
-// calm is for how long nothing may be in the way before what was committed has to be stored.
+// calm is how long nothing may be in the way before every commit has to be stored.
 const calm = 25 * time.Second
 
 // watch checks now and then that a following agent stores every commit, by any program, at rest or not.
@@ -231,7 +231,7 @@ func number(c *commit) uint64 {
 	return c.number
 }
 
-// conclude ends the faults, and judges what there is then.
+// conclude ends the faults, and judges the final state.
 func (w *world) conclude() {
 	if w.failure != nil {
 		return

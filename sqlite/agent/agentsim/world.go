@@ -32,7 +32,7 @@ type Failure struct {
 
 func (f *Failure) Error() string { return f.Rule + ": " + f.Text }
 
-// Report is what a run consisted of.
+// Report is the events of a run.
 type Report struct {
 	Seed    uint64
 	Failure *Failure

@@ -94,7 +94,7 @@ func bucket(g given, u *url.URL, sur *Surroundings) (*Bucket, error) {
 	return b, nil
 }
 
-// host takes what the host of a URL says.
+// host reads the host of a URL.
 func (b *Bucket) host(host string) {
 	if name, server, ok := strings.Cut(host, "."); ok && !strings.Contains(name, ":") && hasPort(server) { // bucket.minio.example:9000
 		b.Name = name

@@ -12,7 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// value is what was given for a setting, as it is written, and where, for errors.
+// value is the given text of a setting, and where, for errors.
 type value struct{ text, at string }
 
 // given is every setting that one part of the file names. Its values can be read as what their rows say.
@@ -26,7 +26,7 @@ type source struct {
 
 func (s *source) warn(at, format string, args ...any) {
 	line := at + " " + fmt.Sprintf(format, args...)
-	if !slices.Contains(s.warnings, line) { // what stands at the top of the file is looked at for every replica
+	if !slices.Contains(s.warnings, line) { // the top of the file is looked at for every replica
 		s.warnings = append(s.warnings, line)
 	}
 }
@@ -91,7 +91,7 @@ func within(name string, tables [][]row) bool {
 	return slices.ContainsFunc(slices.Concat(tables...), func(r row) bool { return strings.HasPrefix(r.name, name+".") })
 }
 
-// fields are the keys of a mapping and their values, with what an anchor or a merge brings in.
+// fields are the keys of a mapping and their values, including those of an anchor or a merge.
 func (s *source) fields(n *yaml.Node, name string) (map[string]*yaml.Node, error) {
 	if n.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("%s is not a list of settings; write each as `key: value`", strings.TrimSuffix(s.at(n, name), ": "))
@@ -112,7 +112,7 @@ func (s *source) unreadable(err error) error {
 	return fmt.Errorf("%s: %s", s.name, strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "yaml: ")), " "))
 }
 
-// resolved is what an alias stands for.
+// resolved is the node behind an alias.
 func resolved(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias

@@ -23,7 +23,7 @@ type Replica struct {
 	Dir    string      // absolute
 	Mode   fs.FileMode // of new files in Dir, 0: the store's default
 	Bucket *Bucket
-	// SyncInterval is how long what was captured waits for an upload at most, beside the upload's own time.
+	// SyncInterval is how long captured commits wait for an upload at most, beside the upload's own time.
 	SyncInterval time.Duration
 }
 
@@ -119,7 +119,7 @@ func (s *source) build(g given, at string, sur *Surroundings) (r Replica, err er
 	return r, err
 }
 
-// notOffered says what there is instead of a kind of replica.
+// notOffered names the substitute for a kind of replica.
 func notOffered(typ string) error {
 	switch typ {
 	case "gs":

@@ -2,7 +2,7 @@ package conf
 
 import "slices"
 
-// use is what a setting is worth here.
+// use is the effect of a setting here.
 type use int
 
 const (

@@ -29,7 +29,7 @@ const (
 	mostAnswer = 64 << 20
 )
 
-// Views is what a running agent is asked for; *agent.Agent.
+// Views is a running agent's answer; *agent.Agent.
 type Views interface{ Views() []agent.View }
 
 // The sockets lie in the directory for temporary files, one for each process, with the user's id in the name.

@@ -29,7 +29,7 @@ func (d DB) Sum() replica.Checksum {
 	return ltx.ChecksumFlag | all
 }
 
-// State is what an owner had at a TXID, and which pages were changed by the group that ends there.
+// State is an owner's state at a TXID, with the pages changed by the group that ends there.
 type State struct {
 	File    replica.File
 	DB      DB
@@ -142,7 +142,7 @@ func (w *Writer) Compact(level int, min replica.TXID) (replica.File, error) {
 	return f, nil
 }
 
-// Manifest is what the owner would say now.
+// Manifest is the owner's present manifest.
 func (w *Writer) Manifest() *replica.Manifest {
 	files := slices.Clone(w.Files)
 	slices.SortFunc(files, replica.ByPlace)
