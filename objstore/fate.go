@@ -24,7 +24,7 @@ const (
 	isHalf
 )
 
-// fate is what is drawn for one call.
+// fate is the random outcome of one call.
 type fate struct {
 	outcome
 	to, back time.Duration // the request's way and the answer's

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/task"
 )
 
-// Faults says how a Faulty store behaves. The chances are of each call, between 0 and 1, and add up to 1 at most: what they
-// leave goes well. The zero value is a store without faults.
+// Faults says how a Faulty store behaves. The chances are of each call, between 0 and 1, and add up to 1 at most: the rest goes well. The
+// zero value is a store without faults.
 type Faults struct {
 	// Refused is the chance that nothing is done, answered 429.
 	Refused float64

@@ -36,12 +36,12 @@ type File struct {
 	root root
 
 	mu      sync.Mutex
-	swept   map[string]bool    // directories in which this value has looked for what dead writers left; guarded by mu
+	swept   map[string]bool    // directories in which this value has looked for leftovers of dead writers; guarded by mu
 	durable map[string]disk.ID // directories whose names this value has made durable; guarded by mu
 }
 
 // NewFile returns a store in dir, which is made when the first object is put. Its files are for this user alone (0600, and 0700 for
-// directories) unless an option says otherwise; what is there already keeps its permissions.
+// directories) unless an option says otherwise; existing ones keep their permissions.
 func NewFile(dir string, opts ...Option) *File {
 	s := &File{fs: disk.OS(), dir: filepath.Clean(dir), mode: 0o600, unique: rand.Uint64, swept: map[string]bool{}, durable: map[string]disk.ID{}}
 	for _, o := range opts {
@@ -114,7 +114,7 @@ func (s *File) sweep(dir string) {
 		return
 	}
 	s.swept[dir] = true
-	entries, _ := s.fs.ReadDir(dir) // what cannot be read cannot be swept
+	entries, _ := s.fs.ReadDir(dir) // unreadable directories cannot be swept
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), tempPrefix) || !e.Type().IsRegular() {
 			continue

@@ -108,7 +108,7 @@ func (s *File) follow(dir string, entries []fs.DirEntry) []fs.DirEntry {
 	return kept
 }
 
-// linked is what a link leads to, under the link's name.
+// linked is the target of a link, under the link's name.
 type linked struct {
 	fs.DirEntry
 	name string

@@ -108,7 +108,7 @@ type advised struct {
 func (a advised) Error() string { return a.error.Error() + "; " + a.todo }
 func (a advised) Unwrap() error { return a.error }
 
-// remedy is what a person can do about an answer of S3, "" if nothing.
+// remedy is a person's remedy for an answer of S3, "" if there is none.
 func (s *S3) remedy(r minio.ErrorResponse) string {
 	at := s.client.EndpointURL().Host
 	switch r.Code {

@@ -33,8 +33,7 @@ type Object struct {
 	Type, Cache string
 }
 
-// Listed is what a list tells of an object. Size is in bytes; Time is when the store took it, by the store's clock, zero if it does not
-// say.
+// Listed is a list's entry for an object. Size is in bytes; Time is when the store took it, by the store's clock, zero if it does not say.
 type Listed struct {
 	Name string
 	Size int64

@@ -57,7 +57,7 @@ var proofs = struct {
 	of map[string]*proof // guarded by the mutex
 }{of: map[string]*proof{}}
 
-// proof is what is known of one place. Its fields belong to the caller that has put something into busy.
+// proof is the knowledge of one place. Its fields belong to the caller that has put something into busy.
 type proof struct {
 	busy  chan struct{}
 	known bool
@@ -90,7 +90,7 @@ func ask(ctx context.Context, s Store, c Condition) error {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortWithin)
 		defer cancel()
-		_ = s.DeleteAll(ctx, dir) // what stays does not matter
+		_ = s.DeleteAll(ctx, dir) // leftovers do not matter
 	}()
 	if c&IfNoneMatch != 0 {
 		if err := q.absent(ctx); err != nil {
@@ -105,7 +105,7 @@ func ask(ctx context.Context, s Store, c Condition) error {
 	return nil
 }
 
-// otherBytes are what must not be there after a conditional upload that was refused.
+// otherBytes must not be there after a conditional upload that was refused.
 var otherBytes = []byte("This object shows that the store takes no notice of conditions.\n")
 
 // question is an object that a store is asked about.

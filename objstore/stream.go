@@ -16,7 +16,7 @@ type exact struct {
 	done bool // the stream's end was seen
 
 	mu     sync.Mutex
-	err    error // what ended it, other than its end; guarded by mu
+	err    error // the error that ended it, other than its end; guarded by mu
 	closed bool  // guarded by mu
 }
 

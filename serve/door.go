@@ -108,7 +108,7 @@ type Option struct {
 	Door bool
 	// List says that the flag may be given several times: Set gets all values with commas between.
 	List bool
-	// Set reads a value. Its error says what is wrong and, behind a semicolon, what to write instead.
+	// Set reads a value. Its error names the fault and, behind a semicolon, a valid form.
 	Set func(value string) error
 }
 
@@ -118,7 +118,7 @@ type Listen struct {
 	At   cli.Address
 	// Public: it is meant for everybody, so it may be open to the network.
 	Public bool
-	// Risk is what a stranger could do at it, in words that follow "is beyond loopback and". It is refused there unless both sides show
+	// Risk is a stranger's possible harm at it, in words that follow "is beyond loopback and". It is refused there unless both sides show
 	// certificates, or the operator trusts the network (--insecure). GuardedByTLS: a certificate of the server is enough, because the door
 	// asks strangers for something else.
 	Risk         string
@@ -147,12 +147,12 @@ type Common struct {
 	Log     *slog.Logger
 }
 
-// Service is what a server runs of a door. The server calls the functions that are set in the order in which they stand here, from one
+// Service is a door's running part in a server. The server calls the functions that are set in the order in which they stand here, from one
 // goroutine.
 type Service struct {
 	// Places are what Open will bind. They are tried before anything is changed, so that a port in use refuses the start.
 	Places []Place
-	// Admin is what the door adds to the operator's port. Its functions are called after Work.
+	// Admin is the door's addition to the operator's port. Its functions are called after Work.
 	Admin admin.Section
 	// Prepare reads what may refuse the start. The data directory may not be changed yet, and Host.Node is nil.
 	Prepare func(ctx context.Context, h *Host) error
@@ -175,7 +175,7 @@ type Resume struct {
 	Usage string
 	// Run asks the server.
 	Run func(c *cli.Call, a *cli.AdminClient) error
-	// Held is what a restore holds, in words that follow "held are": "transparency logs".
+	// Held is the things that a restore holds, in words that follow "held are": "transparency logs".
 	Held string
 	// About are paragraphs for the help of `holdfast resume`, Examples its command lines.
 	About    string
@@ -194,7 +194,7 @@ type Import struct {
 type Saved struct {
 	// Row looks at one row of any machine; nil: none is looked at. An error means that the row is damaged.
 	Row func(key, value []byte) error
-	// Facts are what the rows said.
+	// Facts are the results from the rows.
 	Facts func() []Fact
 	// Flags declares flags of `snapshot restore`, Restored prints what it takes to go on with a directory made from the snapshot.
 	Flags    func(l *cli.FlagList)

@@ -101,7 +101,7 @@ func (l List) Aliases() (all []*Alias) {
 	return all
 }
 
-// Original is what the doors say of the first bytes of a file (Door.Original); "": nothing.
+// Original is the doors' word on the first bytes of a file (Door.Original); "": none.
 func (l List) Original(head []byte, path string) string {
 	for _, d := range l {
 		if d.Original != nil {

@@ -19,7 +19,7 @@ import (
 type Place struct {
 	Network string // tcp or unix
 	Addr    string // host:port, or the path of a socket file
-	Flag    string // what named it: a flag with its dashes, or a setting
+	Flag    string // its source: a flag with its dashes, or a setting
 	// Patience is how long Wait waits until outgoing connections of this machine release the port. The kernel may have given them the port,
 	// and an ended connection keeps it for a minute. Try refuses nothing for them.
 	Patience time.Duration

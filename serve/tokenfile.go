@@ -46,7 +46,7 @@ func OpenTokens[K comparable, V any](flag, path string, parse func(b []byte) (ma
 	return t, nil
 }
 
-// Lines is what the file says. It is not to be changed.
+// Lines is the file's content. It is not to be changed.
 func (t *TokenFile[K, V]) Lines() map[K]V { return *t.lines.Load() }
 
 // Close ends the reading. It may be called again.

@@ -24,7 +24,7 @@ type archiveBook struct {
 	r      *rand.Rand
 	opt    archiveship.Options
 	done   bool          // no more clients, and a store that is well
-	uplink time.Duration // what is put takes up to so long to leave its machine; what is asked does not
+	uplink time.Duration // a put takes up to so long to leave its machine; a question does not
 	// still: the story of a scene says how the store is.
 	still bool
 

@@ -46,7 +46,7 @@ var (
 	errStuck = errors.New("this name fails for now")
 )
 
-// mostBehind is how many spans may lie behind a hole: what three leaders one after the other can have had on their way.
+// mostBehind is the largest number of spans behind a hole: the uploads that three leaders one after the other can have had in flight.
 const mostBehind = 3 * 8
 
 // PutIfAbsent implements objstore.Store.

@@ -52,7 +52,7 @@ type feedCheck struct {
 	compacted int64
 }
 
-// read takes what is new in h's feed, from memory if it reaches back, else from the history, as a watch does.
+// read takes the new events of h's feed, from memory if it reaches back, else from the history, as a watch does.
 func (f *feedCheck) read(h *host) {
 	if f.events == nil {
 		f.events = map[int64][]kvmachine.Event{}

@@ -11,7 +11,7 @@ type Fault string
 
 // The faults. A run allows a part of them, so that rare combinations also come up undisturbed by the rest.
 const (
-	Kill      Fault = "kill"      // the process ends; what it wrote to its files is still there
+	Kill      Fault = "kill"      // the process ends; its written files are still there
 	PowerLoss Fault = "powerloss" // the machine loses power: unsynced writes are lost, whole or by sectors
 	TornWrite Fault = "torn"      // power goes in the middle of a disk operation
 	BadDisk   Fault = "baddisk"   // syncs or writes fail for a while

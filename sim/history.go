@@ -122,7 +122,7 @@ func (o *op) String() string {
 type history struct {
 	ops   []*op
 	order int64
-	// acked is the highest revision any client was told; told[i] is what it was after the first i calls and answers.
+	// acked is the highest revision any client was told; told[i] is its value after the first i calls and answers.
 	acked int64
 	floor map[*op]int64 // acked when the operation began
 }

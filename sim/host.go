@@ -23,7 +23,7 @@ type host struct {
 	name string
 	disk *disk.Mem
 	fs   *disk.Faulty // over disk
-	mem  *store.Mem   // what the directory "store" stands for
+	mem  *store.Mem   // the content of the directory "store"
 	role role         // how it is started
 
 	clock  clock.Manual

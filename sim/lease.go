@@ -188,5 +188,5 @@ func (b *leaseBook) Settled(h *Member) string {
 	return ""
 }
 
-// Check implements Workload: what there is to check was seen on the way.
+// Check implements Workload: all checks were made on the way.
 func (b *leaseBook) Check([]*Member) {}

@@ -248,7 +248,7 @@ func (m *membership) full() bool {
 	return learners >= maxLearners
 }
 
-// unfinished says what the operator still waits for, "" if nothing.
+// unfinished names the operator's open action, "" for none.
 func (m *membership) unfinished() string {
 	if m.busy {
 		return "a membership call is not answered"

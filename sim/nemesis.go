@@ -123,7 +123,7 @@ func (n *nemesis) harm(f Fault, h, lead *host, up []*host) {
 		}
 		w.trace.add(w.now, "%s flushes", h.name)
 	case SmallLog:
-		for _, h := range up { // what is truncated must be durable in the store first
+		for _, h := range up { // truncated entries must be durable in the store first
 			if !h.paused {
 				_ = h.mem.Flush()
 			}

@@ -142,7 +142,7 @@ func (l *link) deliver() {
 		return
 	}
 	if l.to.paused || w.net.isCut(l.from, l.to) {
-		l.stalled = true // what follows waits behind it
+		l.stalled = true // later frames wait behind it
 		return
 	}
 	l.tapped()

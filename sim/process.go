@@ -165,7 +165,7 @@ func (h *host) fatal(err error) {
 	}
 }
 
-// crash ends the process; with power, what the disk had not synced is lost or torn.
+// crash ends the process; with power, the disk's unsynced data is lost or torn.
 func (h *host) crash(power bool) {
 	if !h.on {
 		return

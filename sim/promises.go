@@ -44,7 +44,7 @@ func (p *promise) kept(h *host) {
 	}
 }
 
-// logged is what a process has written of its term, vote and commit index.
+// logged is a process's written term, vote and commit index.
 type logged struct{ term, vote, commit uint64 }
 
 // look checks that neither term, vote nor commit index went back since the last look.

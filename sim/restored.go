@@ -19,7 +19,7 @@ type inline struct{ task.Goroutines }
 // Go implements task.Runner.
 func (inline) Go(f func()) { f() }
 
-// disaster takes all disks for lost: what is in the store at this moment is all there is.
+// disaster takes all disks for lost: only the store's content at this moment is left.
 func (b *archiveBook) disaster() {
 	if !b.done {
 		b.w.trace.add(b.w.now, "what if all disks were lost now")

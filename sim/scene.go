@@ -77,7 +77,7 @@ func (w *World) Disconnect() {
 // Tap has f see every frame that has left its sender, or is about to arrive; nil: no more of them. f runs in the middle of a member's turn.
 func (w *World) Tap(f func(from, to *Member)) { w.net.tap = f }
 
-// Crash ends the process; with power, what was not synced is lost.
+// Crash ends the process; with power, unsynced data is lost.
 func (h *host) Crash(power bool) { h.crash(power) }
 
 // PowerOffAfter cuts the power in the middle of the n-th disk operation from now on; below zero: no more.

@@ -70,7 +70,7 @@ func (b *shipBook) Turn(h *Member, changed bool) {
 	}
 }
 
-// take takes what a member has to give.
+// take takes a member's new entries.
 func (b *shipBook) take(h *host) {
 	h.shipped = max(h.shipped, 2)
 	for applied := h.n.Status().Applied; h.shipped <= applied; {
@@ -145,7 +145,7 @@ func (b *shipBook) save(h *host) *savedState {
 	return s
 }
 
-// content is what a View of a member holds.
+// content is the content of a member's View.
 func (w *World) content(h *host, v store.View) node.Content {
 	c, err := node.ContentOf(context.Background(), node.Config{Machines: h.machines()}, v)
 	if err != nil {
@@ -179,7 +179,7 @@ func (b *shipBook) Check(all []*Member) {
 	if !b.on {
 		return
 	}
-	for range all { // what one has to give may be what another waits for
+	for range all { // one may have the entries that another waits for
 		for _, h := range all {
 			b.take(h)
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/node"
 )
 
-// userBook is everything about users in one run: the admins that change them, what every member showed of them, and the checks
-// of both. While authentication is on, clients and owners of leases send passes, as a door does for them.
+// userBook is everything about users in one run: the admins that change them, every catalogue that a member showed, and the checks of both.
+// While authentication is on, clients and owners of leases send passes, as a door does for them.
 type userBook struct {
 	w      *World
 	on     bool

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// Workload is what one door adds to a run: clients that use its machine, what they were told, and the checks of both. Everything in it
-// draws from its own source of randomness, so that one does not shuffle another's run. All methods run on the one goroutine of the run.
+// Workload is one door's part of a run: clients that use its machine, their answers, and the checks of both. Everything in it draws from
+// its own source of randomness, so that one does not shuffle another's run. All methods run on the one goroutine of the run.
 type Workload interface {
 	// Begin plans the first steps of its clients (World.After).
 	Begin(w *World)
@@ -35,7 +35,7 @@ type Part struct {
 	// Machine makes the machine of one process.
 	Machine func() machine.Machine
 	Lanes   []node.LaneSpec
-	// Work is what the door's worker does in one process, as a task of it; nil: there is none.
+	// Work is the work of the door's worker in one process, as a task of it; nil: there is none.
 	Work     func(m *Member)
 	Workload Workload
 }

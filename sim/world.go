@@ -60,12 +60,12 @@ type Options struct {
 	TraceAll bool
 }
 
-// Report is the outcome of a run: what was violated, and figures by which a run is seen to have done something. It is one list because
-// nothing is done with them but printing.
+// Report is the outcome of a run: the violation, and figures that show that the run did something. It is one list because nothing is done
+// with them but printing.
 type Report struct {
 	Seed  uint64
 	Nodes int
-	// Failure is what was violated, nil if nothing was.
+	// Failure is the violation, nil if there was none.
 	Failure *Violation
 	// Trace is the end of the trace, or all of it; TraceHash is of every line.
 	Trace     []string
@@ -123,8 +123,8 @@ const (
 	Membership      = "membership"       // a member at rest has another idea of its own role than the others have
 	WrongOutcome    = "wrong outcome"    // a client was told something that cannot be
 	LogGone         = "log gone"         // a member truncated log that it was to keep
-	NotArchived     = "not archived"     // what was told to be archived cannot be had from the archive
-	BadArchive      = "bad archive"      // it has what was not committed, or does not hold together
+	NotArchived     = "not archived"     // something told to be archived cannot be had from the archive
+	BadArchive      = "bad archive"      // it has uncommitted entries, or does not hold together
 )
 
 // World is one run.
@@ -154,7 +154,7 @@ type World struct {
 	ship    shipBook
 	archive archiveBook
 	applied uint64 // the highest index that any member has applied
-	running *tasks // whose task runs at this moment; nil: none
+	running *tasks // the running task; nil: none
 	// parts are what other doors bring to this run; workloads are the books above, and theirs.
 	parts     []*Part
 	workloads []Workload

@@ -54,8 +54,8 @@ func (d *Door) ackSession(ctx context.Context) *ack.Session {
 	return s
 }
 
-// written holds back the result of a command until it is archived, if the call's session asks for that. bound is what the call waits
-// under.
+// written holds back the result of a command until it is archived, if the call's session asks for that. bound is the context that the call
+// waits under.
 func (d *Door) written(ctx, bound context.Context, res *entry.Result) error {
 	s := d.ackSession(ctx)
 	if s == nil {
@@ -171,7 +171,7 @@ func aboutMembers(method string) bool {
 type archivedStream struct {
 	grpc.ServerStream
 	d    *Door
-	once bool // what it sends is all of the state at its first message; and it waits no longer than a call does
+	once bool // it sends all of the state at its first message, and waits no longer than a call does
 	sent bool
 }
 

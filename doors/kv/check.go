@@ -10,7 +10,7 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// The checks below refuse, before anything is proposed, what etcd refuses there, with etcd's errors in etcd's order.
+// The checks below refuse, before anything is proposed, the requests that etcd refuses there, with etcd's errors in etcd's order.
 
 // errBadCompare answers a compare etcd's protocol has no meaning for. etcd lets an unknown result count as true; here it is
 // refused, because a condition of unknown meaning must not permit a write.

@@ -77,7 +77,7 @@ type Options struct {
 	// RequestTimeout ends a request whose client set no earlier deadline. 0 = 7 s, which is etcd's at default settings.
 	RequestTimeout time.Duration
 	// NoLeaderTimeout is how long a member may be without a leader before streams that require one are ended. 0 = 3 s. After a third of it,
-	// an election timeout, what requires a leader is refused.
+	// an election timeout, calls that require a leader are refused.
 	NoLeaderTimeout time.Duration
 	// MaxConns bounds client connections of every kind. 0 = three quarters of the files the process may open.
 	MaxConns int
@@ -154,7 +154,7 @@ func (o *Options) fill() {
 // be a hundredth of that, and a stream that has begun holds them until it ends. A token and a handful of headers fit many times.
 const maxHeaderList = 16 << 10
 
-// member is what the door needs of its node. *node.Node is the one; tests put a member without a log in its place.
+// member is the door's view of its node. *node.Node is the one; tests put a member without a log in its place.
 type member interface {
 	Propose(ctx context.Context, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
 	Linearize(ctx context.Context) error
@@ -175,7 +175,7 @@ type member interface {
 	ack.Member
 }
 
-// reader is what the door reads of the kv machine, by the contract in doors/kv/machine.
+// reader is the door's view of the kv machine, by the contract in doors/kv/machine.
 type reader interface {
 	Revision() (current, compacted int64)
 	Scrubbed() int64
@@ -221,7 +221,7 @@ type Door struct {
 	hub    *watch.Hub
 	marks  marks
 
-	badTokens error // what is wrong with Options.AuthToken; Serve returns it
+	badTokens error // the fault of Options.AuthToken; Serve returns it
 	pauses    pauses
 	large     chan struct{} // one token for each large answer that is being made; see withRoom
 	line      line          // of reads that wait for room for large answers
@@ -240,8 +240,8 @@ type Door struct {
 	wg       sync.WaitGroup
 }
 
-// New makes a door for n that reads the keys of m. v2 is what is counted of etcd's v2 API, nil if that is not offered. Nothing is
-// served until Serve.
+// New makes a door for n that reads the keys of m. v2 is the counters of etcd's v2 API, nil if that is not offered. Nothing is served until
+// Serve.
 func New(n *node.Node, m *kvmachine.Machine, v2 *v2machine.Stats, opts Options) *Door {
 	d := newDoor(n, m, n.Ident(), opts)
 	d.v2 = v2
@@ -346,7 +346,7 @@ func (d *Door) Resume(c net.Conn) { d.port.Resume(c) }
 // Ops answers what probes and dashboards ask, for listeners that offer nothing else.
 func (d *Door) Ops() *ops.Ops { return d.ops }
 
-// CheckAuthToken says what is wrong with an Options.AuthToken, so that a server can refuse it before it starts anything.
+// CheckAuthToken returns the fault of an Options.AuthToken, so that a server can refuse it before it starts anything.
 func CheckAuthToken(spec string, readFile func(name string) ([]byte, error)) error {
 	return auth.CheckToken(spec, readFile)
 }
@@ -365,7 +365,7 @@ func (d *Door) Shutdown(ctx context.Context) error {
 	d.stopOnce.Do(func() { close(d.stopping) })
 	d.health.Shutdown()
 	d.users.Stop()
-	// HTTP first: what comes through the gateway is a call that the gRPC server waits for.
+	// HTTP first: a call of the gateway is one that the gRPC server waits for.
 	err := d.port.Shutdown(ctx)
 	_ = d.web.conn.Close() // no call uses it any more
 	done := make(chan struct{})

@@ -21,7 +21,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// web is everything on the port that is not gRPC: who may ask, and who answers which path.
+// web is everything on the port that is not gRPC: its permissions, and the handler of each path.
 type web struct {
 	cors, hosts []string // "*" stands for any; none: no origin is allowed, and any host will do
 	v2          fasthttp.RequestHandler

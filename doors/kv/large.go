@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	// freeAnswer is what an answer may hold without being counted: most are far smaller, and an open call counts for as much.
+	// freeAnswer is the uncounted size of an answer: most are far smaller, and an open call counts for as much.
 	freeAnswer = 4 << 10
 	// crowdedAnswer is what any read may hold while it is made, even when answers have no room.
 	crowdedAnswer = 64 << 10
-	// smallAnswer is what is taken for a read before it is known how much it reads. Most read far less.
+	// smallAnswer is the room taken for a read before its size is known. Most read far less.
 	smallAnswer = 1 << 20
 	// largeAnswers is how many reads may make an answer of more than smallAnswer at a time. Clients that take their answers slowly do not count
 	// here.
@@ -151,9 +151,9 @@ func asker(ctx context.Context) (uint64, bool) {
 }
 
 // withRoom runs read with the room of a small answer. If that does not suffice it runs read again with the room of a large one, when there
-// is some. The size is not known before the read, so there are steps: the size in the failed attempt's error if it has one, a third of all
-// room, and two thirds. size is how large the answer is that was read. The room, nil for one that needs none, goes with the answer to
-// marshal.
+// is some. The size is not known before the read, so there are steps. They are the size in the failed attempt's error if it has one, a
+// third of all room, and two thirds. size is how large the answer is that was read. The room, nil for one that needs none, goes with the
+// answer to marshal.
 func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, size func() int64) (*room, error) {
 	from := d.account(ctx)
 	small := min(smallAnswer, d.opts.MaxAnswerBytes/3)
@@ -186,7 +186,7 @@ func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, si
 	d.port.AnswerGone(from, small)
 	third := d.opts.MaxAnswerBytes / 3
 	most := 2 * third
-	about := true // what the failed attempt says is worth something
+	about := true // the failed attempt's size is of use
 	if from.Asks() {
 		most, about = third, false // as JSON it takes twice as much
 	}

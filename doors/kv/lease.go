@@ -49,7 +49,7 @@ func (s *leaseServer) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (
 // renewing.
 const crowdedTTL = 3600
 
-// admitLease refuses a lease that there is no room for, here: what members have room for may differ, and is in no log.
+// admitLease refuses a lease without room, here: members' room may differ, and is in no log.
 func (d *Door) admitLease(ttl int64) error {
 	n, room := int64(d.kv.LeaseCount()), d.opts.MaxLeaseBytes()/kvmachine.LeaseBytes
 	switch {
@@ -223,7 +223,7 @@ func (d *Door) newAnswer(id int64) keepAliveAnswer {
 }
 
 // LeaseKeepAlive answers in the order of the requests. While no renewal has to wait, one goroutine reads a request, renews the lease and
-// sends the answer: handing each renewal over cost a third of the CPU. From the first waiting renewal on, another goroutine reads, so that
+// sends the answer. Handing each renewal over cost a third of the CPU. From the first waiting renewal on, another goroutine reads, so that
 // renewals wait together.
 func (s *leaseServer) LeaseKeepAlive(stream pb.Lease_LeaseKeepAliveServer) error {
 	var req keepAliveRequest

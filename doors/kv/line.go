@@ -18,7 +18,7 @@ type line struct {
 // place is one read that waits.
 type place struct {
 	turn chan struct{} // capacity 1: room has come, or a place before this one has gone
-	from *port.From    // whose read it is, nil: of this process itself; it never changes
+	from *port.From    // the read's account, nil: of this process itself; it never changes
 }
 
 // enter takes the last place.

@@ -79,7 +79,7 @@ func (m *marks) settle(archived uint64) {
 	m.list = slices.Delete(m.list, 0, k)
 }
 
-// markNow notes what is current. The revision is looked at first: what it stands for is then in the index.
+// markNow notes what is current. The revision is looked at first: its entry is then in the index.
 func (d *Door) markNow() mark {
 	revision, _ := d.kv.Revision()
 	now := mark{revision: revision, index: d.node.ReadIndex()}

@@ -20,8 +20,8 @@ var (
 const (
 	// refusalPause is how long a call that was turned away waits for its answer.
 	refusalPause = 500 * time.Millisecond
-	// streamWindow is what a client may send on a stream before the server wants more. So much of a message that was turned
-	// away may be in memory until the call is answered.
+	// streamWindow is a client's window on a stream before the server wants more. So much of a message that was turned away may be in
+	// memory until the call is answered.
 	streamWindow = 64 << 10
 )
 

@@ -184,7 +184,7 @@ func (d *Door) sortedStream(stream grpc.ServerStream, c *rangeCall) error {
 	var room *room
 	defer func() { room.giveBack() }()
 	err := d.users.Reading(ctx, func(a *auth.Access) error { return a.May(eident.Read, c.req.Key, c.req.End) }, func() (err error) {
-		room.giveBack() // of a first attempt, whose permissions have changed since
+		room.giveBack() // of a first attempt; its permissions have changed since
 		room, err = d.withRoom(ctx, func(maxBytes int64) (err error) {
 			res, revision, err = d.read(&c.req, maxBytes)
 			return err

@@ -157,7 +157,7 @@ type clientSink struct {
 	d        *Door
 	stream   grpc.ServerStream
 	turns    *inTurn // nil: the client speaks gRPC
-	archived bool    // it says what is archived
+	archived bool    // its client wants archived events only
 }
 
 // Ready implements watch.Sink.

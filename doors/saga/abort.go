@@ -68,7 +68,7 @@ func abortable(t *sagamachine.Transaction, c *sagapart.ChangePart) bool {
 	if t.Mode == sagapart.Msg {
 		c.To, c.Timer, c.IntervalMs = sagapart.Failed, false, 0
 	}
-	if t.Status == sagapart.Aborting { // what made it so stays the reason
+	if t.Status == sagapart.Aborting { // the first reason stays
 		c.Reason = ""
 	}
 	return true

@@ -17,8 +17,8 @@ type acked struct {
 	over bool // it has waited, or has nothing to wait for
 }
 
-// gate holds an answer back until all is archived that it tells, if the request asks for that. v and err are what is to be answered, v nil for
-// a success that says nothing else.
+// gate holds an answer back until all is archived that it tells, if the request asks for that. v and err are the answer, v nil for a
+// success without further content.
 func (d *Door) gate(q *ask, v any, err error) (any, error) {
 	if !q.session.Waits() || q.over || err != nil && !tells(err) {
 		return v, err

@@ -64,7 +64,7 @@ func (d *Door) admit(q *ask) error {
 // judgements is how often a change is judged anew because the catalogue of users has changed under it.
 const judgements = 5
 
-// propose carries a part through the log, and returns where the transaction stands after it. rejected is what the saga machine says against it.
+// propose carries a part through the log, and returns where the transaction stands after it. rejected is the saga machine's rejection.
 func (d *Door) propose(q *ask, p *sagapart.Part) (st *sagapart.State, rejected *entry.Rejection, err error) {
 	part := entry.Part{Machine: sagapart.Machine, Body: sagapart.Append(make([]byte, 0, sizeOf(p)), p)}
 	res, err := d.carry(q, func() ([]entry.Part, error) { return []entry.Part{part}, nil })
@@ -165,7 +165,7 @@ func sizeOf(p *sagapart.Part) int {
 // same reports whether two payloads are one.
 func same(a, b []byte) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
 
-// unknown is what a rejection means that no request should meet with.
+// unknown is the error for a rejection that no request should meet.
 func unknown(r *entry.Rejection) error {
 	switch r.Code {
 	case sagapart.TooLarge:

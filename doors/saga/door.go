@@ -93,7 +93,7 @@ func (o *Options) fill() {
 	}
 }
 
-// member is what the door needs of its node. *node.Node is the one; tests put a member without a log in its place.
+// member is the door's view of its node. *node.Node is the one; tests put a member without a log in its place.
 type member interface {
 	Propose(ctx context.Context, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
 	Linearize(ctx context.Context) error

@@ -45,7 +45,7 @@ func later(format string, args ...any) error {
 	return &failure{http.StatusServiceUnavailable, fmt.Sprintf(format, args...)}
 }
 
-// refuse says what is wrong with a request.
+// refuse describes the fault of a request.
 func refuse(code int, format string, args ...any) error {
 	return &failure{code, fmt.Sprintf(format, args...)}
 }

@@ -122,7 +122,7 @@ func callerOf(ctx context.Context) *ask {
 	return q
 }
 
-// progressOf is what a workflow's client is told, its result included, without which one that has succeeded is run again for nothing. It is one
+// progressOf is the answer to a workflow's client, with its result: without that a succeeded one would be run again for nothing. It is one
 // message, so room for it is taken before it is made, and given back when the transport is done with it.
 func (d *Door) progressOf(q *ask, brief *sagamachine.Transaction) (encoder, error) {
 	slots := d.small

@@ -41,7 +41,7 @@ type input struct {
 // get implements params.
 func (in *input) get(name string) string { return string(in.args.Peek(name)) }
 
-// request is what the body says of a transaction.
+// request is the body's request about a transaction.
 func (d *Door) request(in *input) (*request, error) {
 	began := d.opts.Steps.Decode.Begin()
 	defer d.opts.Steps.Decode.End(began)

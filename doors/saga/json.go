@@ -162,7 +162,7 @@ func (v value) text() (string, error) {
 	return string(b), err
 }
 
-// unescape is what the inside of a text means, as encoding/json has it: what is no UTF-8 and half a surrogate pair become U+FFFD. It takes
+// unescape is the meaning of a text's inside, as encoding/json has it: invalid UTF-8 and half a surrogate pair become U+FFFD. It takes
 // memory for the result alone: a text may be all of a request.
 func unescape(b interface {
 	Grow(n int)

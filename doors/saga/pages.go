@@ -156,7 +156,7 @@ type pageStream struct {
 	q     *ask
 	parts parts
 	buf   []byte // of every page
-	page  []byte // what of it was not taken yet
+	page  []byte // the part not taken yet
 	sent  int64  // bytes of the part that has not fitted, on this page and those before
 	again bool   // a part has not fitted
 	ended bool   // no page follows

@@ -28,7 +28,7 @@ type request struct {
 	named map[string]int // places of Headers by name, once there are some
 
 	kv     value // of POST /api/holdfast/submit
-	broken error // what was wrong with it when it was read, to be said by check
+	broken error // the fault found when it was read, for check to report
 }
 
 // step is one step of a saga, or of a message, which has no compensation.
@@ -184,7 +184,7 @@ func (v value) steps(before []step) (all []step, err error) {
 	return all, err
 }
 
-// check judges what every request about a transaction must hold to, and says what does not.
+// check judges the common rules of all requests about a transaction, and names the broken one.
 func (r *request) check() error {
 	if r.broken != nil {
 		return r.broken

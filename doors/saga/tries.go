@@ -30,7 +30,7 @@ type shownCall struct {
 	UnderWay bool      `json:"under_way"`
 }
 
-// Trouble is what is known of why an open transaction is tried again.
+// Trouble is the reason why an open transaction is tried again.
 type Trouble struct {
 	// URL and Text are of the newest error, both "" if there is none.
 	URL, Text string

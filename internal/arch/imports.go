@@ -10,7 +10,7 @@ type Package struct {
 	ImportPath string
 	Dir        string
 	Doc        string   // first sentence of the package comment
-	GoFiles    []string // what ships
+	GoFiles    []string // files of the shipped package
 	Imports    []string
 }
 
@@ -64,7 +64,7 @@ func (r *Rules) forbidden(row *Row, star, path, imp, module string) string {
 	case strange(path, target):
 		return "of another door only its part may be imported, and by core and serve nothing of a door"
 	case to.Path == row.Path && !isDefault(row.Path), within(target, path) && to.Layer <= row.Layer && !to.Nobody:
-		return "" // the same row, or a parent its own child; what shares a default row has nothing else in common
+		return "" // the same row, or a parent its own child; packages of one default row have nothing else in common
 	case to.Nobody && !row.Nobody:
 		return "only tests may use it"
 	case to.Layer > row.Layer:

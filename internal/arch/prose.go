@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// Riddle is a form of words that hides who acts or what is meant, with the rule of docs/STYLE.md that it breaks.
+// Riddle is a form of words that hides the acting or the meant thing, with the rule of docs/STYLE.md that it breaks.
 type Riddle struct {
 	form *regexp.Regexp
 	Rule string
@@ -139,7 +139,7 @@ func Sentences(text string) (all []string) {
 	return all
 }
 
-// Words counts the words of a sentence: what lies between blanks and has a letter or a digit.
+// Words counts the words of a sentence: the parts between blanks that have a letter or a digit.
 func Words(sentence string) (n int) {
 	for _, w := range strings.Fields(sentence) {
 		if strings.ContainsFunc(w, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {

@@ -11,7 +11,7 @@ import (
 )
 
 // Row is one path of the layer table. A path covers exactly that package, or everything below it if it ends in "/...". With a "*" in place
-// of one name it is the default row of a family: it covers each package of that form without a row of its own.
+// of one name it is the default row of a family. It covers each package of that form without a row of its own.
 type Row struct {
 	Layer  int
 	Path   string

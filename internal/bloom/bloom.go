@@ -35,7 +35,7 @@ func New(most int) Filter { return Filter{most: most} }
 // Len is how many keys were added, without those that seemed to be there already.
 func (f *Filter) Len() int { return f.keys }
 
-// Bytes is what the filter takes.
+// Bytes is the filter's size.
 func (f *Filter) Bytes() int { return f.bytes }
 
 // Capacity is how many keys a filter of some bytes takes.

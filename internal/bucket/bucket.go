@@ -21,7 +21,7 @@ import (
 // name of the only bucket.
 const name = "holdfast"
 
-// Counts is what a bucket was asked.
+// Counts is a bucket's requests.
 type Counts struct {
 	Puts, Gets, Lists, Deletes, Others int // an upload in parts is one of Puts for each part, and two of Others
 	PutBytes                           int64
@@ -30,7 +30,7 @@ type Counts struct {
 // All is the number of requests.
 func (c Counts) All() int { return c.Puts + c.Gets + c.Lists + c.Deletes + c.Others }
 
-// Minus is what was asked since before.
+// Minus is the requests since before.
 func (c Counts) Minus(before Counts) Counts {
 	return Counts{c.Puts - before.Puts, c.Gets - before.Gets, c.Lists - before.Lists, c.Deletes - before.Deletes, c.Others - before.Others,
 		c.PutBytes - before.PutBytes}
@@ -146,7 +146,7 @@ func (b *Bucket) FailAtRandom(share float64, faults ...Fault) {
 	})
 }
 
-// Counts is what it was asked so far.
+// Counts is its requests so far.
 func (b *Bucket) Counts() Counts {
 	b.mu.Lock()
 	defer b.mu.Unlock()

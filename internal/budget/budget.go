@@ -40,7 +40,7 @@ func DefaultOf(memory int64) int64 { return min(max(memory/4/mib*mib, Small), La
 
 // Shares of a budget, in bytes: those of the core by field, those of other claims by name (Of).
 type Shares struct {
-	// Total is what is divided.
+	// Total is the divided total.
 	Total int64
 	// GoLimit is for debug.SetMemoryLimit.
 	GoLimit int64
@@ -52,12 +52,12 @@ type Shares struct {
 	Flight int64
 	// Lane bounds what queues before the log, per lane. Requests in a lane are in flight as well.
 	Lane int64
-	// Uncommitted is what raft may have in flight.
+	// Uncommitted is the bound on raft's data in flight.
 	Uncommitted int64
 	// Idents is for users and roles, all of which every member has in memory.
 	Idents int64
 
-	// Ledger is what the holders of these shares tell. Copies of Shares have the same one.
+	// Ledger has the present bytes of the holders of these shares. Copies of Shares have the same one.
 	Ledger *Ledger
 
 	claimed map[string]int64
@@ -101,7 +101,7 @@ func Least(claims ...Claim) int64 {
 	return least
 }
 
-// goLimit is what the runtime may have of a total.
+// goLimit is the runtime's limit for a total.
 func goLimit(total int64) int64 { return max(total-program-total/16, total/2) }
 
 // holdable is how much of Go's limit may be held.
@@ -147,7 +147,7 @@ const (
 	// its reading and writing goroutines. Measured over TLS: gRPC 99 KiB after frames of 16 KiB, 40 without. Other HTTP/2 took 73 and 36;
 	// HTTP/1.1 74 after a large request, 24 without, and up to 64 more with half a request.
 	perConnection = 100 << 10
-	// ownFiles is what the store and the log may have open: tables, segments, and those that take their place.
+	// ownFiles is the open files of the store and the log: tables, segments, and their replacements.
 	ownFiles = 640
 )
 

@@ -18,7 +18,7 @@ const (
 	Open
 )
 
-// Claim is what one holder of memory asks for. Everybody gets its floor; what is left goes by weight, up to each one's ceiling.
+// Claim is what one holder of memory asks for. Every claim gets its floor; the rest goes by weight, up to each one's ceiling.
 type Claim struct {
 	// Name is one word that no other claim has.
 	Name   string

@@ -61,7 +61,7 @@ type lender struct {
 	share, more int64
 }
 
-// may is what the lender may have while lent bytes of a possible loan are lent.
+// may is the lender's bound while lent bytes of a possible loan are lent.
 func (c *lender) may(lent, loan int64) int64 {
 	return c.share - int64(float64(lent)/float64(loan)*float64(c.more))
 }
@@ -127,7 +127,7 @@ func (l *Ledger) Room(claim string) int64 {
 }
 
 // Balance has lenders lend the bytes that Kept and Open claims hold beyond their shares, each in proportion to its bytes above its floor.
-// It takes unneeded loans back. It is called about once a second: what is granted meanwhile is a small part of the distance to Go's limit.
+// It takes unneeded loans back. It is called about once a second: grants in between are a small part of the distance to Go's limit.
 func (l *Ledger) Balance() {
 	borrowed := l.own(Kept, Open).borrowed(l.held)
 	l.mu.Lock()

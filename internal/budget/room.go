@@ -28,7 +28,7 @@ func (r Room) For(claim string, held func(claim string) int64) int64 {
 	return own + max(loan, 0)
 }
 
-// borrowed is what the claims hold beyond their own shares.
+// borrowed is the bytes that the claims hold beyond their own shares.
 func (r Room) borrowed(held func(claim string) int64) (bytes int64) {
 	for _, o := range r.Own {
 		bytes += max(held(o.Claim)-o.Bytes, 0)

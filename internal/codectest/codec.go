@@ -21,7 +21,7 @@ type Codec[P any] struct {
 	Append  func(b []byte, p P) []byte
 	// Decode makes a part of an encoding; it may keep the bytes.
 	Decode func(b []byte) (P, error)
-	// Describe says what an encoding says, for people.
+	// Describe prints an encoding, for people.
 	Describe func(b []byte) string
 	// Torn is the error, by errors.Is, of an encoding that was cut; nil: any. Trailing is that of one with a byte too many.
 	Torn, Trailing error
@@ -31,7 +31,7 @@ type Codec[P any] struct {
 	Exact bool
 }
 
-// Golden holds the encodings of the samples against a file: what one build logs every later one must read.
+// Golden compares the encodings of the samples with a file: every later build must read one build's log.
 func (c *Codec[P]) Golden(t *testing.T, file string) {
 	t.Helper()
 	var out strings.Builder

@@ -27,7 +27,7 @@ const (
 	helloHead, commitSize, noteSize, statusSize, largestSize = 39, 19, 1, 5, 39 + 4096
 )
 
-// State is what a STATE says.
+// State is the content of a STATE message.
 type State struct {
 	Managed bool
 	Ack     byte

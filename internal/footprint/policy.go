@@ -23,7 +23,7 @@ const (
 	burst    = 1 << 20
 )
 
-// step is what there is to do.
+// step is the next action.
 type step int
 
 const (
@@ -73,15 +73,15 @@ func (p *policy) settle(s step, now time.Duration, bytes uint64) {
 // atRest reports whether nothing is left to do until there is work again. Then no look is needed: new work runs the collector first.
 func (p *policy) atRest() bool { return p.done == giveCaches }
 
-// heap is what the collector found when it last marked, in bytes.
+// heap is the collector's result of the last mark, in bytes.
 type heap struct {
 	live    uint64 // on the heap
 	roots   uint64 // stacks and globals, which the collector's goal counts like the heap
-	scanned uint64 // of both, what may hold pointers: marking costs by this
+	scanned uint64 // of both, the part that may hold pointers: marking costs by this
 }
 
 const (
-	// mostPercent is GOGC at most, which is what it was when the room followed everything that lives.
+	// mostPercent is the largest GOGC, the one used when the room followed everything that lives.
 	mostPercent = 400
 	// leastRoom is room for garbage under load even if little is marked: below it collections come so often that they cost.
 	leastRoom = 64 << 20

@@ -30,7 +30,7 @@ type runner struct {
 type verdict struct {
 	m    *mutant
 	kind string
-	text string // what there is to say, the first line of a failure or the end of an output
+	text string // the message, the first line of a failure or the end of an output
 	took time.Duration
 }
 
@@ -263,7 +263,7 @@ var (
 	crash   = regexp.MustCompile(`(?m)^(panic: .*|fatal error: .*)$`)
 )
 
-// firstFailure is the line that says what was seen, as far as one can tell.
+// firstFailure is the line that describes the failure, as far as one can tell.
 func firstFailure(out string) string {
 	for _, form := range []*regexp.Regexp{crash, failure} {
 		if all := form.FindAllStringSubmatch(out, -1); len(all) > 0 {

@@ -38,7 +38,7 @@ const Memory = "256MiB"
 // name (Node.Addr).
 func Holdfast(bin string, extra ...string) Server { return HoldfastTLS(bin, nil, extra...) }
 
-// HoldfastTLS is Holdfast with TLS on every port of clients; extra names the files, and client has what it takes to be let in. On loopback a
+// HoldfastTLS is Holdfast with TLS on every port of clients; extra names the files, and client has the credentials. On loopback a
 // Holdfast's port of operators is in the clear.
 func HoldfastTLS(bin string, client *tls.Config, extra ...string) Server {
 	base := func(n *Node) []string {
@@ -67,8 +67,8 @@ var door = regexp.MustCompile(`\{[a-z][a-z0-9-]*\}`)
 // Etcd runs etcd with its defaults; extra flags go to every node.
 func Etcd(bin string, extra ...string) Server { return etcd(bin, "http://", nil, extra) }
 
-// EtcdTLS is Etcd with TLS on the client port; extra names the files, and client has what it takes to be let in. Members talk to each
-// other in cleartext.
+// EtcdTLS is Etcd with TLS on the client port; extra names the files, and client has the credentials. Members talk to each other in
+// cleartext.
 func EtcdTLS(bin string, client *tls.Config, extra ...string) Server {
 	return etcd(bin, "https://", client, extra)
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// none is what an empty cell is written as.
+// none is the text of an empty cell.
 const none = "–"
 
 // Heading is the head of a column. Right is for columns of numbers.

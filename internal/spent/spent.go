@@ -35,7 +35,7 @@ func Within(t testing.TB, what string, size int, do func()) {
 	}
 }
 
-// over says what was too much, "" for nothing.
+// over names the excess, "" for none.
 func over(size int, do func()) (why string) {
 	cpu := freeCPU + perMB*time.Duration(size)/1_000_000
 	if fuzzing() {

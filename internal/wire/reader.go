@@ -10,7 +10,7 @@ import "encoding/binary"
 // (go build -gcflags=-m tells). A Reader is a value that stays on its caller's stack: keep it in a variable, do not let it escape. It
 // belongs to one goroutine.
 type Reader struct {
-	b   []byte // what is left; nil after an error
+	b   []byte // the rest; nil after an error
 	err *error // the first error, or nil. A pointer for speed: beyond four words the compiler copies a struct through memory
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/entry"
 )
 
-// Level is what an answer waits for.
+// Level is the durability that an answer waits for.
 type Level uint8
 
 const (
@@ -49,7 +49,7 @@ func (l Level) String() string {
 	return "commit"
 }
 
-// Dial is what a server offers. The zero Dial is of one without an archive.
+// Dial is a server's offer of levels. The zero Dial is of one without an archive.
 type Dial struct {
 	// Archiving: this server has an archive.
 	Archiving bool
@@ -70,7 +70,7 @@ func (d Dial) Level(level string) (Level, error) {
 	return l, err
 }
 
-// Member is what the gate needs of a node. *node.Node is the one.
+// Member is the gate's view of a node. *node.Node is the one.
 type Member interface {
 	Archived(ctx context.Context, index uint64) error
 	ArchivedIndex() uint64

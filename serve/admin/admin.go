@@ -32,7 +32,7 @@ type Options struct {
 	Steps *meter.Steps
 	// DoorsServe reports whether every door of this server accepts clients; nil: there is no other door.
 	DoorsServe func() bool
-	// Sections are what the doors add.
+	// Sections are the doors' additions.
 	Sections []Section
 	// Watch is called with the server before it serves: the listener wants to know what its connections do. nil: nothing is called.
 	Watch    func(*http.Server)
@@ -67,7 +67,7 @@ type Admin struct {
 	started time.Time
 	server  *http.Server
 	node    atomic.Pointer[attached]
-	waiting atomic.Pointer[string] // what the start waits for
+	waiting atomic.Pointer[string] // the condition that the start waits for
 	ending  atomic.Bool            // Ending was called
 	recent  []recentStep           // in the order of meter.Steps; never changes after New
 

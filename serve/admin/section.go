@@ -16,7 +16,7 @@ type Section struct {
 	Status func(ctx context.Context) []Field
 	// Collect adds to GET /metrics.
 	Collect func(m *Metrics)
-	// Notes returns lines for a /readyz that says ok: what does not work although the server is ready.
+	// Notes returns lines for a /readyz that says ok: faults although the server is ready.
 	Notes func(ctx context.Context) []string
 	// Routes are more paths, which answer 503 until Attach.
 	Routes []Route

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/node"
 )
 
-// Status is the answer of GET /v1/status: what this member knows of itself and, with the leader's help, of the others.
-// Ids are hexadecimal, as etcd's tools print them.
+// Status is the answer of GET /v1/status: this member's state and, with the leader's help, the others'. Ids are hexadecimal, as etcd's
+// tools print them.
 type Status struct {
 	Version       string  `json:"version"`
 	UptimeSeconds float64 `json:"uptime_seconds"`

@@ -201,7 +201,7 @@ func crowdNotes(fields map[string]json.RawMessage) (notes []string) {
 	return notes
 }
 
-// archiveLine says how far the archive is, and what an operator has to know of it.
+// archiveLine says how far the archive is; note is for the operator.
 func archiveLine(field json.RawMessage) (line, note string) {
 	var a struct {
 		archiveship.Status
@@ -260,7 +260,7 @@ func stateOf(m *admin.MemberStatus) string {
 	return text
 }
 
-// memberNotes says what is wrong with the way to each member that is unreachable, a line each.
+// memberNotes names the fault on the way to each unreachable member, a line each.
 func memberNotes(all []admin.MemberStatus) string {
 	var b strings.Builder
 	for i := range all {

@@ -36,7 +36,7 @@ func Adapt(h http.Handler) fasthttp.RequestHandler {
 // patience is how long a handler may take before it is worth watching whether its client is still there.
 const patience = 100 * time.Millisecond
 
-// maxPiece is what a streaming handler may have written and not flushed.
+// maxPiece bounds the bytes that a streaming handler has written and not flushed.
 const maxPiece = 64 << 10
 
 // keptPiece is the largest buffer that a stream keeps between its pieces.

@@ -49,7 +49,7 @@ const (
 // The fields without a lock belong to the goroutine that serves the connection.
 type client struct {
 	net.Conn
-	raw  net.Conn // what lies below TLS, or Conn itself
+	raw  net.Conn // the connection below TLS, or Conn itself
 	port *Port
 	site netip.Addr // of the client; see Site
 	head []byte     // read by the sniffer, not yet by the server
@@ -99,7 +99,7 @@ type leaving struct {
 	mu      sync.Mutex
 	gone    chan struct{} // nil: not watched; closed when the client left
 	ended   chan struct{} // closed when the watching goroutine has released the socket
-	early   []byte        // what it read instead of an end: the beginning of the next request
+	early   []byte        // bytes read instead of an end: the beginning of the next request
 	aborted bool
 }
 
@@ -110,7 +110,7 @@ var (
 )
 
 const (
-	// smallRequest is what a connection may have in memory of an unfinished request without drawing from the budget.
+	// smallRequest is the memory of an unfinished request that a connection may hold without drawing from the budget.
 	smallRequest = 64 << 10
 	// slowest is how many bytes of a request, or of an answer's piece, are a second's worth of progress.
 	slowest = 16 << 10
@@ -265,7 +265,7 @@ func (c *client) cut() { _ = c.raw.Close() }
 
 func (c *client) mark(what, second uint64) { c.state.Store(second<<2 | what) }
 
-// draw takes what a request of n bytes needs from the budget all unfinished requests share.
+// draw takes the room of a request of n bytes from the budget that all unfinished requests share.
 func (c *client) draw(n int) error {
 	if n <= smallRequest || n <= c.held {
 		return nil
@@ -363,7 +363,7 @@ type secret struct {
 // Handshake was made by the port.
 func (s *secret) Handshake() error { return nil }
 
-// ConnectionState is what was negotiated, the client's certificate included.
+// ConnectionState is the negotiated state, the client's certificate included.
 func (s *secret) ConnectionState() tls.ConnectionState { return s.tls.ConnectionState() }
 
 // handoff is a listener that accepts what the port gives it.

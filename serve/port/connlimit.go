@@ -59,7 +59,7 @@ func (l *ConnLimit) Join(evict Evict) {
 	l.mu.Unlock()
 }
 
-// joinPort is Join for a port, whose open calls operators are told of together with the connections.
+// joinPort is Join for a port: operators are told of its open calls together with the connections.
 func (l *ConnLimit) joinPort(p *Port) {
 	l.Join(p.makeRoom)
 	l.mu.Lock()
@@ -233,7 +233,7 @@ func (l *ConnLimit) Use() ConnUse {
 // Near reports whether addresses will be held to their shares soon, or are.
 func (u ConnUse) Near() bool { return near(u.Open, u.Most) }
 
-// String says what is taken, for people.
+// String prints the places taken, for people.
 func (u ConnUse) String() string {
 	s := fmt.Sprintf("%d of %d connections are open", u.Open, u.Most)
 	if u.From.IsValid() {

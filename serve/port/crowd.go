@@ -13,7 +13,7 @@ import (
 // Open calls share CallBytes (docs/adr/0026-open-calls.md). A call is charged once, for the memory it holds. The port charges it when it
 // begins, and gives back most of that when its request has come whole. A handler that goes on holding the call (Stay) takes that over.
 //
-//   - A stream, a watch or a lock that stays is never cut for its room, as long as its transport takes what is sent. At the limit the
+//   - A stream, a watch or a lock that stays is never cut for its room, as long as its transport takes the events. At the limit the
 //     newcomer is refused.
 //   - Once three quarters are taken, an address that holds more than a 64th may let nothing new stay. The last quarter is for others.
 //   - Staying calls leave the last sixteenth to calls that are answered at once. Such calls are refused only to a connection that has a
@@ -26,7 +26,7 @@ const relieveInterval = 5 * time.Millisecond
 // lingerCost is given back when a call's request has come whole, and taken again by a handler that still holds the call.
 const lingerCost = intake.CallCost - intake.WholeCost
 
-// account is what the calls of a connection, or of all connections of an address, hold. Any goroutine.
+// account is the room held by the calls of a connection, or of all connections of an address. Any goroutine.
 type account struct {
 	held    atomic.Int64 // bytes of open calls, and of what their handlers hold for them
 	staying atomic.Int64 // the part of it that handlers have let stay
@@ -64,8 +64,8 @@ func (p *Port) leaveSite(site netip.Addr) {
 	}
 }
 
-// From is the address of a connection's client, and the connection's account: what its open calls hold of the memory all of them
-// share. The gRPC server hands it to handlers as the peer's address. Its methods may be called from several goroutines.
+// From is the address of a connection's client, and the connection's account: its open calls' part of the shared memory. The gRPC server
+// hands it to handlers as the peer's address. Its methods may be called from several goroutines.
 type From struct {
 	net.Addr
 	of    *grpcConn

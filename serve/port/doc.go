@@ -7,8 +7,8 @@
 //   - With TLS the handshake is made here. A client that negotiated h2 may be gRPC or curl: the content type of its first request decides.
 //     Anything else is HTTP/1.1 inside TLS.
 //
-// It is not a router and no door: what a request means is in the handlers it is given. It owns every bound on a connection outside the gRPC
-// server. The bounds are the number of connections, their silence, the time for a request and an answer, and the bytes of unfinished
-// requests. A client that breaks a bound gets an error or a closed connection; the others are not asked to wait for it. Common resources
-// are divided by the clients' addresses, and a connection without progress makes room (ConnLimit, crowd.go).
+// It is not a router and no door: its handlers know the meaning of a request. It owns every bound on a connection outside the gRPC server.
+// The bounds are the number of connections, their silence, the time for a request and an answer, and the bytes of unfinished requests. A
+// client that breaks a bound gets an error or a closed connection; the others are not asked to wait for it. Common resources are divided by
+// the clients' addresses, and a connection without progress makes room (ConnLimit, crowd.go).
 package port

@@ -9,8 +9,8 @@ import (
 // InProcess is the network of a connection within this process (net.Pipe), over which the JSON gateway calls.
 const InProcess = "pipe"
 
-// Host returns the address an HTTP request came from, without its port; of a socket file, what the system says of it. For a request through
-// a Bridge it is the address of the HTTP/2 connection. Safe for concurrent use.
+// Host returns the address an HTTP request came from, without its port; of a socket file, the system's name for it. For a request through a
+// Bridge it is the address of the HTTP/2 connection. Safe for concurrent use.
 func Host(ctx *fasthttp.RequestCtx) string {
 	if a := ctx.RemoteAddr(); a.Network() != InProcess {
 		return HostOf(a)

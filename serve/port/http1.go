@@ -44,7 +44,7 @@ type discard struct{}
 
 func (discard) Printf(string, ...any) {}
 
-// serveHTTP1 serves c until it ends. as is what the server sees: c itself, or the TLS connection it is part of.
+// serveHTTP1 serves c until it ends. as is the server's connection: c itself, or the TLS connection it is part of.
 func (p *Port) serveHTTP1(c *client, as *secret) {
 	p.mu.Lock()
 	if p.draining.Load() {
@@ -185,7 +185,7 @@ func (p *Port) holdBody(ctx *fasthttp.RequestCtx) {
 	p.say(ctx, fasthttp.StatusServiceUnavailable, "too many answers that nobody takes")
 }
 
-// freeBody is what an answer may hold without being counted: about what its connection has in buffers anyway.
+// freeBody is the uncounted size of an answer: about the size of its connection's buffers.
 const freeBody = 4 << 10
 
 // HoldAnswer takes room for n bytes of a request's answer before it is made, or reports that there is none. Room that the answer does not
@@ -319,7 +319,7 @@ func Gone(ctx *fasthttp.RequestCtx) <-chan struct{} {
 func OpenFiles() int {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
-		return 1024 // what every Unix gives
+		return 1024 // the least on every Unix
 	}
 	return int(min(l.Cur, 1<<20))
 }

@@ -84,7 +84,7 @@ func (p *Port) Bridge() http.Handler {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: "http", Host: r.In.Host})
 			r.Out.Host = r.In.Host
-			r.SetXForwarded() // for Host; what the client says of it is gone
+			r.SetXForwarded() // for Host; the client's own header is dropped
 		},
 		Transport: &http.Transport{
 			DisableCompression: true,

@@ -35,7 +35,7 @@ type Options struct {
 	Conns *ConnLimit
 	// MaxBodyBytes bounds the body of one HTTP request. 0 = 4 MiB.
 	MaxBodyBytes int
-	// MaxMessageBytes is what the gRPC server takes at most as one message. 0 = 4 MiB, its default.
+	// MaxMessageBytes bounds one message of the gRPC server. 0 = 4 MiB, its default.
 	MaxMessageBytes int
 	// BudgetBytes bounds the memory of all unanswered gRPC messages over 16 KiB and unfinished HTTP/1.1 requests over 64 KiB together. A
 	// request beyond it waits for RoomPatience and is refused then: HTTP/1.1 with 503, gRPC by the server's codec, see TurnedAway. 0 = 32
@@ -127,11 +127,11 @@ type Port struct {
 
 // shares is the memory that the connections of a port share, and when it was last looked who holds too much of it.
 type shares struct {
-	budget   atomic.Int64 // what requests may still draw
-	calls    atomic.Int64 // what open calls hold; above their room for moments
+	budget   atomic.Int64 // the rest for requests
+	calls    atomic.Int64 // the room of open calls; above their bound for moments
 	waitRoom roomQueue    // the requests that wait for budget
 	lent     callRoom
-	answers  atomic.Int64 // what answers may still hold
+	answers  atomic.Int64 // the rest for answers
 	untaken  atomic.Int64 // when a connection that takes no answer was last looked for, in ns since 1970
 	evicted  atomic.Int64 // when a connection whose request does not arrive was last looked for, in ns since 1970
 	cut      atomic.Int64 // when one was closed for its room, in ns since 1970
@@ -235,7 +235,7 @@ func (p *Port) leave(site netip.Addr) {
 	p.opts.Conns.leave(site)
 }
 
-// makeRoom is the port's Evict. A connection that has a call open and takes what is sent has no rank.
+// makeRoom is the port's Evict. A connection that has a call open and reads its answers has no rank.
 func (p *Port) makeRoom(may func(netip.Addr) bool, rank Rank) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,8 +22,8 @@ var errNoRequest = errors.New("no HTTP/2 request")
 // emptySettings is a SETTINGS frame that changes nothing.
 var emptySettings = [frame.HeadLen]byte{3: frame.Settings}
 
-// peekRequest reads a client's HTTP/2 connection up to the headers of its first request, which tell whether it speaks gRPC. head is what
-// has been read already; the result is everything read.
+// peekRequest reads a client's HTTP/2 connection up to the headers of its first request, which tell whether it speaks gRPC. head is the
+// part already read; the result is everything read.
 //
 // Many clients, grpc-go's among them, do not ask before they have seen the server's settings. So an empty SETTINGS frame is sent first,
 // which is allowed: settings may be sent any number of times. The serving server sends its own, and the client acknowledges both.

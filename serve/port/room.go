@@ -9,7 +9,7 @@ import "time"
 //   - the last quarter is not for connections that have just been opened and have not sent a large request yet;
 //   - when there is no room, the connection that holds the most for requests of which nothing has come for a while is closed.
 const (
-	// stallGrace is how long a client may send nothing, or take nothing, of what others wait for. A hundred honest writers of a
+	// stallGrace is how long a client may send nothing, or take nothing, of room that others wait for. A hundred honest writers of a
 	// megabyte on a busy machine are silent for longer than half a second.
 	stallGrace = 3 * time.Second
 	// settledAfter is when a connection is not new any more, in seconds of the port's clock.

@@ -35,6 +35,5 @@ func crowded(taken, all int64) bool { return taken >= all-all/4 }
 // near reports whether crowded is near, which operators are told.
 func near(taken, all int64) bool { return taken >= all/8*5 }
 
-// shareOf is what the clients of one address may have of all there is once it is crowded. Where there are few places, a program with some connections
-// is no crowd.
+// shareOf is the bound of one address once it is crowded. Where there are few places, a program with some connections is no crowd.
 func shareOf(all int64) int64 { return max(all/64, 4) }

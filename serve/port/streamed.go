@@ -126,7 +126,7 @@ func (s *Streamed) end() {
 	s.mu.Lock()
 	s.ended = true
 	s.mu.Unlock()
-	s.Keep(0) // what was taken in between
+	s.Keep(0) // the room taken in between
 }
 
 // untaken reports whether there is a message of which a client over HTTP/2 has taken nothing since a time, in ns since 1970.

@@ -57,7 +57,7 @@ func (p *Port) await(n int64, site netip.Addr, settled bool, patience time.Durat
 	defer look.Stop()
 	for {
 		p.evictStalled(nil)
-		p.giveRoom() // what was given back while this one joined the queue
+		p.giveRoom() // the room given back while this one joined the queue
 		select {
 		case <-w.given:
 			return true

@@ -103,7 +103,7 @@ func (s *certificates) readers() *tls.Config {
 	return c
 }
 
-// members is the configuration between members, who check each other in both directions; nil without authorities.
+// members is the configuration between members, which check each other in both directions; nil without authorities.
 func (s *certificates) members() *tls.Config {
 	if s.memberCAs == nil || s.forMembers == nil {
 		return nil

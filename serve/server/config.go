@@ -31,7 +31,7 @@ type Config struct {
 	admin cli.Address
 
 	peer      cli.Address // zero = members cannot reach this node
-	advertise cli.Address // what the others are told; zero = peer
+	advertise cli.Address // the address told to the others; zero = peer
 	peers     []namedAddress
 	join      string // a member's peer address
 	// peerOverride has addresses in place of the log's, by member id.
@@ -305,7 +305,7 @@ func (c *Config) check(peerGiven bool) error {
 		return cli.Usagef("serve: --peer off, but members must reach each other; give --peer HOST:PORT")
 	}
 	if c.advertise.Off() && len(c.peers) > 0 && peerGiven && !c.peer.Off() {
-		if self, ok := findPeer(c.peers, c.name); ok && self.Address != c.peer { // --peers is what the others were told
+		if self, ok := findPeer(c.peers, c.name); ok && self.Address != c.peer { // the others were told --peers
 			c.advertise = self.Address
 		}
 	}
@@ -449,5 +449,5 @@ func setAck(dst *ack.Level, v string) (err error) {
 	return nil
 }
 
-// dial is what the doors of this server offer.
+// dial is the levels of this server's doors.
 func (c *Config) dial() ack.Dial { return ack.Dial{Archiving: c.archive.url != "", Default: c.ack} }

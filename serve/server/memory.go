@@ -13,7 +13,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
-// Memory is what the whole process may take, in bytes, and why it is so much, in words for people.
+// Memory is the bound of the whole process, in bytes, and its reason, in words for people.
 type Memory struct {
 	Bytes int64
 	Why   string

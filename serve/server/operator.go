@@ -78,7 +78,7 @@ func (s *Server) began() {
 		"member", fmt.Sprintf("%x", member), "name", s.node.Status().Name, "doors", strings.Join(on, ","), "memory", cli.SizeString(s.setup.Node.MemoryBytes), "why", s.setup.MemoryWhy)
 }
 
-// section is what the server itself adds to the operator's port.
+// section is the server's own part of the operator's port.
 func (s *Server) section() admin.Section {
 	return admin.Section{
 		Status: func(context.Context) (fields []admin.Field) {

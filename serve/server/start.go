@@ -32,7 +32,7 @@ type Server struct {
 	setup      *Setup
 	log        *slog.Logger
 	admin      *admin.Admin // nil: off
-	host       *doors.Host  // what the doors are given
+	host       *doors.Host  // given to the doors
 	node       *node.Node
 	shipper    *archiveship.Worker // nil: there is no archive
 	room       *room
@@ -162,7 +162,7 @@ func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err err
 	return s, nil
 }
 
-// newHost is what the doors are given, as far as it is known before the node runs.
+// newHost is the doors' Host, as far as it is known before the node runs.
 func (s *Server) newHost(ctx context.Context) *doors.Host {
 	conns := port.NewConnLimit(s.conns.Doors)
 	conns.Failed = s.handshakeFailed
@@ -254,7 +254,7 @@ func (s *Server) Node() *node.Node { return s.node }
 // Failed gets the first error that ends the service.
 func (s *Server) Failed() <-chan error { return s.failed }
 
-// Host is what the doors of this server are given.
+// Host is the Host given to the doors of this server.
 func (s *Server) Host() *doors.Host { return s.host }
 
 // waitReady returns once an entry of the current term is applied here: before that no door may open (DECISIONS A11). A learner

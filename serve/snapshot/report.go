@@ -20,7 +20,7 @@ import (
 type report struct {
 	Cluster     string
 	Index, Term uint64
-	// Facts are what the doors say of it, Holds what a person would count: keys, v2 nodes, users, logs.
+	// Facts are the doors' facts about it, Holds the counts for a person: keys, v2 nodes, users, logs.
 	Facts []serve.Fact
 	Holds holdings
 	Rows  uint64

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
-// Commands are those for snapshots, whose rows are the machines' of those doors.
+// Commands are those for snapshots, with the rows of those doors' machines.
 func Commands(all serve.List) []*cli.Command {
 	return []*cli.Command{saveCommand(all), statusCommand(all), restoreCommand(all)}
 }

@@ -25,7 +25,7 @@ type Access struct {
 	revision uint64
 }
 
-// Of is the Access of a user who has proved its identity at a revision of the catalogue st; an empty name means that the request named no
+// Of is the Access of a user who has proved its identity at a revision of the catalogue st. An empty name means that the request named no
 // user.
 func Of(st *mident.State, name string, revision uint64) *Access {
 	return &Access{st: st, name: name, given: name != "", revision: revision}

@@ -291,7 +291,7 @@ func (g *guesses) key(parts ...string) uint64 {
 	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
 
-// network is what a host's guesses are counted for: its address, or of IPv6 the /64, which is usually one customer's.
+// network is the network that a host's guesses are counted for: its address, or of IPv6 the /64, which is usually one customer's.
 func network(host string) string {
 	a, err := netip.ParseAddr(host)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfastdb/holdfast/doors/kv/etcderr"
 )
 
-// tokens are what a client shows instead of a password.
+// tokens are a client's credentials instead of a password.
 type tokens interface {
 	// issue gives out a token for a user whose password was compared under st; again reports that the password was changed
 	// meanwhile.
@@ -53,7 +53,7 @@ func newTokens(u *Users, spec string, ttl time.Duration, readFile func(string) (
 	return nil, fmt.Errorf("%w: token type %q is neither simple nor jwt", errAuthOptions, words[0])
 }
 
-// CheckToken says what is wrong with an Options.Token, so that a server can refuse it before it starts anything.
+// CheckToken returns the fault of an Options.Token, so that a server can refuse it before it starts anything.
 func CheckToken(spec string, readFile func(name string) ([]byte, error)) error {
 	_, err := newTokens(nil, spec, 0, readFile)
 	return err
@@ -89,7 +89,7 @@ func newSecret() string {
 	for len(b) < tokenLetters {
 		_, _ = rand.Read(random[:]) // never fails: it stops the program instead
 		for _, r := range random {
-			// 208 is the greatest multiple of 52 in a byte: what is above would make some letters likelier.
+			// 208 is the greatest multiple of 52 in a byte: higher values would make some letters likelier.
 			if r < 208 && len(b) < tokenLetters {
 				b = append(b, letters[int(r)%len(letters)])
 			}

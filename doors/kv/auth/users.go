@@ -37,20 +37,20 @@ type Options struct {
 	Token    string
 	TokenTTL time.Duration
 	ReadFile func(name string) ([]byte, error)
-	// BcryptCost of passwords; what bcrypt does not know stands for its default.
+	// BcryptCost of passwords; an invalid one means bcrypt's default.
 	BcryptCost int
 	// ClientCertAuth takes the common name of a client's certificate for a user, where no token is sent.
 	ClientCertAuth bool
 	// RefuseEnable says why authentication cannot be enabled, "" if it can.
 	RefuseEnable string
-	// MaxBytes bounds the rows of users and roles: what would add to them beyond that is refused here, so members may differ. nil: only the
-	// machine's own bound holds.
+	// MaxBytes bounds the rows of users and roles: additions beyond it are refused here, so members may differ. nil: only the machine's own
+	// bound holds.
 	MaxBytes func() int64
 
 	// Bounded returns the context that a request may wait under, Life ends with the door. RequestTimeout bounds what waits under Life.
 	Bounded func(ctx context.Context) context.Context
-	// Written holds back the result of a change until it is as durable as its client asked for; bound is what the request waits under.
-	// nil: only for the wait of Propose itself.
+	// Written holds back the result of a change until it is as durable as its client asked for; bound is the context that the request waits
+	// under. nil: only for the wait of Propose itself.
 	Written        func(ctx, bound context.Context, res *entry.Result) error
 	Life           context.Context
 	RequestTimeout time.Duration
@@ -68,7 +68,7 @@ type Users struct {
 	passwords *passwords
 }
 
-// New returns the users that opts tells of. The error says what is wrong with Options.Token.
+// New returns the users that opts tells of. The error names the fault of Options.Token.
 func New(opts Options) (*Users, error) {
 	u := &Users{opts: opts, machine: opts.Machine, passwords: newPasswords(opts.BcryptCost)}
 	var err error

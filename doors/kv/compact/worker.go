@@ -16,7 +16,7 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// Policy says what is forgotten. The zero value forgets nothing; of the two only one is set.
+// Policy selects the revisions to drop. The zero value forgets nothing; of the two only one is set.
 type Policy struct {
 	// Period keeps the revisions of this last stretch of time. The worker looks ten times per period, or every six minutes if the period is
 	// longer than an hour. It compacts once per period or once an hour.

@@ -156,7 +156,7 @@ func (e *etcdTLS) connect() *tls.Config {
 	return c
 }
 
-// allowed checks a certificate that is properly signed: whose it is, and whether it was revoked.
+// allowed checks a properly signed certificate: its names, and whether it was revoked.
 func (e *etcdTLS) allowed(cs tls.ConnectionState) error {
 	if len(cs.PeerCertificates) == 0 {
 		return nil

@@ -20,7 +20,7 @@ import (
 	kvmachine "github.com/holdfastdb/holdfast/doors/kv/machine"
 )
 
-// saveReserve is what a file under way leaves free on the disk: the log on the same disk must not run out of it.
+// saveReserve is the free space that a file under way leaves on the disk: the log on the same disk must not run out of it.
 const saveReserve = 256 << 20
 
 // ErrNoRoom: the disk of the data directory is too full for a temporary file.
@@ -38,7 +38,7 @@ type Saver struct {
 	busy chan struct{} // holds a token while a file is made or read
 }
 
-// member is what a Saver needs of its node.
+// member is a Saver's view of its node.
 type member interface {
 	SnapshotView(ctx context.Context) (store.View, *node.SnapshotInfo, error)
 	StoppedC() <-chan struct{}
@@ -119,7 +119,7 @@ func (s *Saver) save(ctx context.Context, storageVersion, clusterVersion string)
 		f.Size, err = w.Size()
 	}
 	if err != nil {
-		w.Close() // the first error counts; what is left is removed at the next start
+		w.Close() // the first error counts; leftovers are removed at the next start
 		return nil, fmt.Errorf("write file for etcd: %w", err)
 	}
 	return f, nil

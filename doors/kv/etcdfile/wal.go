@@ -34,9 +34,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Log is etcd's log in a data directory. It belongs to one goroutine.
 type Log struct {
 	files []string
-	at    []logPlace // of the entries that count, by index; what a later leader has overwritten is not in it
+	at    []logPlace // of the entries that count, by index; entries overwritten by a later leader are left out
 	first uint64     // index of at[0]
-	// Committed is the last index known to be committed; what follows may be acknowledged all the same.
+	// Committed is the last index known to be committed; later ones may be acknowledged all the same.
 	Committed uint64
 }
 

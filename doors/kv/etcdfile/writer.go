@@ -113,8 +113,7 @@ func (w *Writer) commit() error {
 	return tx.Commit()
 }
 
-// Early adds a change that comes in no order, before the first that does (Change), and at a lower revision: what compaction
-// left.
+// Early adds a change out of order, before the first in order (Change), and at a lower revision: a version left by compaction.
 func (w *Writer) Early(c *Change) error {
 	k, v, err := changeRow(c)
 	if err != nil {

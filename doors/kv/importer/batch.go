@@ -24,7 +24,7 @@ const (
 	batchBytes = 1 << 20
 )
 
-// batch gathers changes that are written as one. A later change of a key replaces the earlier one: the target goes from one state of the
+// batch gathers changes that are written as one. A later change of a key replaces the earlier one. The target goes from one state of the
 // source to a later one and may skip those between. One goroutine.
 type batch struct {
 	ops   []op

@@ -54,7 +54,7 @@ func (f *feed) gather(ctx context.Context, received <-chan *etcdserverpb.WatchRe
 		select {
 		case r, ok := <-in:
 			if !ok {
-				return // what was gathered comes again with the next stream
+				return // the gathered events come again with the next stream
 			}
 			have = append(have, r)
 			for _, e := range r.Events {

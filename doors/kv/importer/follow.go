@@ -109,7 +109,7 @@ func (f *follower) take(ctx context.Context, in *feed, stop <-chan struct{}) err
 			if err != nil {
 				return err
 			}
-			f.until = max(revision, f.at) // what is ahead of the answer was written since
+			f.until = max(revision, f.at) // anything ahead of the answer was written since
 		}
 	}
 }

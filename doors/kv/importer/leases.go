@@ -338,7 +338,7 @@ func (l *leases) compareLists(ctx context.Context) error {
 		before = append(before, id)
 	}
 	l.mu.Unlock()
-	ids, revision, err := l.source.list(ctx) // after reading the table: what it lacks now has ended
+	ids, revision, err := l.source.list(ctx) // after reading the table: a lease it lacks now has ended
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// login is a user's token at one side. It is requested when there is none, and again when a member refuses it: it has expired, or users
+// login is a user's token at one side. It is requested when there is none, and again when a member refuses it. It has expired, or users
 // changed, or the member restarted and had it in memory only. The client library with a password would not do for days of following. It
 // asks with every stream, of which each renewed lease is one, and checking a password is expensive by design. It also shows the old token
 // when it asks for a new one. An etcd 3.4 that has forgotten that token refuses it, so the library asks for ever.

@@ -67,10 +67,10 @@ func (i *run) pass(ctx context.Context) (revision int64, err error) {
 	return revision, err
 }
 
-// Difference is what a comparison found.
+// Difference is the result of a comparison.
 type Difference struct {
 	Count int      // keys and leases that are not the same
-	First []string // what the first of them are, for a person
+	First []string // the first of them, for a person
 }
 
 const shownDifferences = 10

@@ -88,7 +88,7 @@ func (t *tree) repair(ctx context.Context, theirs, ours map[string]treeNode, exa
 		if ok && n.Dir == ours[key].Dir {
 			continue
 		}
-		if len(gone) == 0 || !strings.HasPrefix(key, gone[len(gone)-1]+"/") { // sorted: what is below comes right behind, or is gone anyway
+		if len(gone) == 0 || !strings.HasPrefix(key, gone[len(gone)-1]+"/") { // sorted: a directory's nodes come right behind it, or are gone anyway
 			gone = append(gone, key)
 		}
 	}

@@ -61,7 +61,7 @@ func (n treeNode) mortal() treeNode {
 	return n
 }
 
-// treeAnswer is what a request came to: an event, or a refusal with a code.
+// treeAnswer is the result of a request: an event, or a refusal with a code.
 type treeAnswer struct {
 	Action string   `json:"action"`
 	Node   treeNode `json:"node"`

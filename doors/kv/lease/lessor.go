@@ -110,7 +110,7 @@ func (l *Lessor) remove(id int64, x *lease) {
 	delete(l.leases, id)
 }
 
-// State is what the Lessor knows of a lease.
+// State is the Lessor's state of a lease.
 type State uint8
 
 // Unknown: no such lease. Live: it runs. Expiring: its time is up and Due has handed it out; whether it is gone is decided in

@@ -24,7 +24,7 @@ const (
 	hearPause = 50 * time.Millisecond
 )
 
-// member is what the worker needs of its node. *node.Node is the one; tests drive a worker without a log.
+// member is the worker's view of its node. *node.Node is the one; tests drive a worker without a log.
 type member interface {
 	worker.Member
 	Handle(service string, fn func(ctx context.Context, req []byte) ([]byte, error))
@@ -33,7 +33,7 @@ type member interface {
 	Mono() time.Duration
 }
 
-// reader is what the worker reads of the kv machine.
+// reader is the worker's view of the kv machine.
 type reader interface {
 	Lease(id int64) (kvmachine.Lease, bool)
 	LeaseChanges(since uint64) (changes []kvmachine.LeaseChange, version uint64, whole bool, changed <-chan struct{})

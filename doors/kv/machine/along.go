@@ -79,7 +79,7 @@ func (a *along) find(key []byte, mod int64, sub uint32, versions int64) (mt meta
 	return decodeHistoryRow(row, mod, sub)
 }
 
-// step moves the iterator to a.key, whose key has had so many versions, or to what follows it.
+// step moves the iterator to a.key, or to the next row; the key has had so many versions.
 func (a *along) step(versions int64) bool {
 	moves := a.behind
 	if a.behind = versions; versions > mostSteps || a.short >= shortSteps {

@@ -73,7 +73,7 @@ func (b *bunch) find(evs []Event) error {
 	return nil
 }
 
-// pass goes along history or the current rows once, and takes what it finds of the puts in order. It reports false, and has done next to
+// pass goes along history or the current rows once, and takes the versions of the puts in order. It reports false, and has done next to
 // nothing, if they are too far apart for that.
 func (b *bunch) pass(inHistory bool) (near bool, err error) {
 	lower, upper := spaceBounds(spaceCurrent)

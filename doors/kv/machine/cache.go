@@ -2,8 +2,8 @@ package machine
 
 import "bytes"
 
-// slot is what Apply knows of one key: the newest meta, with the effects of the entry being applied. It lasts as long as the entry: what it says
-// afterwards is packed (packedSlots). Only the apply goroutine touches it.
+// slot is what Apply knows of one key: the newest meta, with the effects of the entry being applied. It lasts as long as the entry: its
+// final state is packed (packedSlots). Only the apply goroutine touches it.
 type slot struct {
 	key []byte // the record's, or of its own
 	meta
@@ -97,7 +97,7 @@ func (c *metaCache) record(s *slot, key []byte) {
 	c.long[string(key)] = s
 }
 
-// keep makes value what the store has of s, whose newest version is m now. s was asked for by this entry, so it is here.
+// keep sets the store's value of s; m is its newest version now. s was asked for by this entry, so it is here.
 func (c *metaCache) keep(s *slot, m *meta, value []byte) {
 	if s.lent {
 		return // gone with the entry

@@ -7,8 +7,8 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// Version is one version of a key, or its deletion, at the place where it was made: what history consists of. Of a deletion KV
-// has Key and ModRevision only.
+// Version is one version of a key, or its deletion, at the place where it was made: an element of history. Of a deletion KV has Key and
+// ModRevision only.
 type Version struct {
 	KV      kvpart.KeyValue
 	Sub     uint32 // its place within its revision, from 0

@@ -13,7 +13,7 @@ type write struct {
 	slot     *slot
 	old, new meta   // new.exists is false for a delete
 	value    []byte // of a put; aliases the entry's data or entryWrites.held
-	prev     int32  // 1 + index of the write of the same key before this one; 0 = old is what the store has
+	prev     int32  // 1 + index of the previous write of the same key; 0 = old is the store's
 }
 
 // entryWrites are the writes of one raft entry in order, laid over the store until the entry is published. A "bound" of n means
@@ -126,7 +126,7 @@ func (e *entryWrites) search(key []byte) int {
 	return at
 }
 
-// valueBytes is what the values of all writes come to.
+// valueBytes is the size of the values of all writes.
 func (e *entryWrites) valueBytes() (n int) {
 	for i := range e.writes {
 		n += len(e.writes[i].value)
@@ -134,7 +134,7 @@ func (e *entryWrites) valueBytes() (n int) {
 	return n
 }
 
-// eventBytes is what the events of all writes take in memory.
+// eventBytes is the memory of the events of all writes.
 func (e *entryWrites) eventBytes() int {
 	size := len(e.writes) * eventOverhead
 	for i := range e.writes {

@@ -12,8 +12,8 @@ import (
 // goroutine only.
 type keyFilter struct {
 	keys bloom.Filter
-	// The keys in the store at Load are added piece by piece with the entries, so that a start does not take longer the more keys there
-	// are. Until that walk is over, a key that is not in the filter may exist.
+	// The keys in the store at Load are added piece by piece with the entries. So a start does not take longer the more keys there are.
+	// Until that walk is over, a key that is not in the filter may exist.
 	whole  bool
 	cursor []byte // store key where the walk goes on
 }

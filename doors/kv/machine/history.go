@@ -51,7 +51,7 @@ func (p *pinned) walk(from, to int64, maxBytes, maxChanges int, wanted func(key 
 		return nil, from, ErrCompacted
 	}
 	from = max(from, 0)
-	last := min(to, p.rev) // what is not there yet cannot be passed over
+	last := min(to, p.rev) // revisions that are not there yet cannot be passed over
 	if from > last {
 		return nil, max(from, last+1), nil
 	}

@@ -15,7 +15,7 @@ import (
 // reader learned of revision R is the key's row at R, or a later one by its own revision.
 //
 // A place holds one key, and keys that share one displace each other. A key is only kept when it is the second at its place to be asked for
-// in a row, so a single pass over many keys keeps nothing. Answers pass a row's value to the transport without a copy. No goroutine may
+// in a row. So a single pass over many keys keeps nothing. Answers pass a row's value to the transport without a copy. No goroutine may
 // write to it, and a dropped row stays until its last answer is sent. The rejected design was to let readers use metaCache. That belongs to
 // the apply goroutine, and every read and every put would take a lock around it.
 type hotRows struct {
@@ -50,8 +50,8 @@ const (
 	hotPlaceSize = 32
 	hotPieceLen  = 256
 	hotRowSize   = 128 // beside key and value
-	// hotPlaceEvery is how many bytes there are for each place, hotPlaces the most of them. Values are larger or smaller than that: what
-	// matters is that keys which are read much seldom share a place.
+	// hotPlaceEvery is how many bytes there are for each place, hotPlaces the most of them. Values are larger or smaller than that: rarely
+	// read keys should share a place.
 	hotPlaceEvery = 2 << 10
 	hotPlaces     = 16 << 10
 	// hotLargest is the part of all that one row may have.

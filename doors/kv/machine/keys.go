@@ -47,8 +47,8 @@ const laterBytes = 128
 
 var errCorrupt = errors.New("kv row does not decode")
 
-// meta is what is known of one version of a key besides its value. Version 0 means that the key does not exist; mod and sub
-// are then those of its deletion, or 0.
+// meta is one version of a key without its value. Version 0 means that the key does not exist; mod and sub are then those of its deletion,
+// or 0.
 type meta struct {
 	create, mod, version, lease int64
 	sub, valLen                 uint32

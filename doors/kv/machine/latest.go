@@ -83,7 +83,7 @@ func (l *latest) bound(bytes int) {
 	}
 }
 
-// bytes is what it takes. Apply goroutine only.
+// bytes is its size. Apply goroutine only.
 func (l *latest) bytes() int {
 	if t := l.table.Load(); t != nil {
 		return 8 * len(t.words)
@@ -103,7 +103,7 @@ func (l *latest) find(key []byte, now int64) (rev int64, sub uint32) {
 	return 0, 0
 }
 
-// note takes in what an entry made of key. Apply goroutine only, when the store has the entry and before readers hear of its revision.
+// note records an entry's change of key. Apply goroutine only, when the store has the entry and before readers hear of its revision.
 func (l *latest) note(key []byte, m *meta) {
 	switch t := l.table.Load(); {
 	case l.most == 0:

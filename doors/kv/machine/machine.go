@@ -66,8 +66,8 @@ type applying struct {
 	births     []birth // of this entry, the newest state of a key against the store's; found in Finish
 	overflow   bool    // this entry has more events than the feed can hold
 	key, row   []byte  // scratch for building rows
-	tally      tally   // what this entry did, for stats
-	fewDeletes int     // of one command, whose slots go into the cache; set once, tests lower it
+	tally      tally   // this entry's effects, for stats
+	fewDeletes int     // of one command with slots in the cache; set once, tests lower it
 	noted      func()  // of tests that read while Publish is at work; nil
 	// compactedNs is the wall time of the compaction whose history is being dropped, 0 if there is none or it began before Load.
 	compactedNs int64
@@ -135,8 +135,7 @@ var Spec = machine.Spec{ID: entry.MachineKV, Name: "kv", LastLevel: kvpart.ByRan
 // Spec implements machine.Machine.
 func (m *Machine) Spec() *machine.Spec { return &Spec }
 
-// Load implements machine.Machine. It reads the counters, leases and alarms, never the keys: what it costs does not grow
-// with the data.
+// Load implements machine.Machine. It reads the counters, leases and alarms, never the keys: its cost does not grow with the data.
 func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 	now := freshSums
 	row, ok, err := st.Get(nil, sumsKey)
@@ -184,8 +183,8 @@ func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 // Keep implements machine.Keeper.
 func (m *Machine) Keep(n int) { m.entry.data = n }
 
-// Do implements machine.Machine. Everything that could go wrong went wrong in Check: what is left is to make the plan's
-// effects count. Its rows follow in Finish, once per key however often the entry writes it; those of a sweep are written here.
+// Do implements machine.Machine. Everything that could go wrong went wrong in Check: it only makes the plan's effects count. Its rows
+// follow in Finish, once per key however often the entry writes it; those of a sweep are written here.
 func (m *Machine) Do(at *entry.Stamp, p any, b store.Batch, wanted bool) (any, error) {
 	pl := p.(*plan)
 	m.open = false

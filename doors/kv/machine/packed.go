@@ -70,7 +70,7 @@ func (p *packedSlots) longest() int { return p.chunkBytes/4 - recordHead - later
 
 func (p *packedSlots) hash(key []byte) uint32 { return uint32(maphash.Bytes(p.seed, key) >> 32) }
 
-// tableEntry is what the table has of a record: its hash, and where it is.
+// tableEntry is the table's entry of a record: its hash, and its place.
 func tableEntry(hash, at uint32) uint64 { return uint64(hash)<<32 | uint64(at) }
 
 // record returns the record that is at so many units over all chunks, counted from 1.

@@ -17,7 +17,7 @@ type pastLists struct {
 	most                   int   // bytes of all that are kept, and of those that are being gathered
 
 	kept atomic.Pointer[[]*changes] // one of few rows if there is such a one, then oldest first; immutable
-	mu   sync.Mutex                 // who replaces kept
+	mu   sync.Mutex                 // held to replace kept
 	// gathering is held by the one read that may gather up to most bytes; the others gather less, or do without.
 	gathering sync.Mutex
 }

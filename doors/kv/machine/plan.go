@@ -21,7 +21,7 @@ type plan struct {
 	rev     int64 // the machine's revision after it
 	path    []bool
 	deleted []int32 // keys of each delete carried out, in order
-	rest    *sweep  // what a delete of very many keys has left for Do; mostly nil
+	rest    *sweep  // the part of a delete of very many keys left for Do; mostly nil
 	revoked []int64
 	alarms  []alarmWrite
 
@@ -272,7 +272,7 @@ func (m *Machine) judgeDelete(p *plan, d *kvpart.DeleteRange) (*entry.Rejection,
 	return nil, nil
 }
 
-// deleteSlot records the deletion of a key at rev, whose first write is at index first; nothing if it does not exist.
+// deleteSlot records the deletion of a key at rev, with its first write at index first; nothing if it does not exist.
 func (m *Machine) deleteSlot(s *slot, rev int64, first int) {
 	if s.exists() {
 		m.entry.add(s, meta{mod: rev, sub: uint32(len(m.entry.writes) - first)}, nil)

@@ -86,7 +86,7 @@ type pinned struct {
 	view store.View
 	sums
 	lists  *pastLists // nil: reads in the past keep nothing
-	listed []*changes // what lists had before the state was pinned
+	listed []*changes // the lists from before the state was pinned
 	spans  map[*kvpart.Range]span
 }
 

@@ -221,7 +221,7 @@ func (m *Machine) sortBirths() {
 	}
 }
 
-// publishBirths takes what the entry created and deleted into the blocks.
+// publishBirths adds the entry's created and deleted keys to the blocks.
 func (m *Machine) publishBirths() {
 	for i := range m.births {
 		m.blocks.add(m.births[i].key, m.births[i].d)

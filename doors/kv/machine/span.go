@@ -26,7 +26,7 @@ func wantsSpan(r *kvpart.Range) bool {
 	return len(r.End) > 0 && (r.Limit > 0 || r.CountOnly || r.Revision > 0)
 }
 
-// span is what is known of [key, end).
+// span is the blocks' knowledge of [key, end).
 func (b *blocks) span(key, end []byte) (s span) {
 	if !unbounded(end) && bytes.Compare(key, end) >= 0 {
 		return s

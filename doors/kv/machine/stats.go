@@ -40,7 +40,7 @@ const CompactionBuckets = 15
 // Stats returns the counters, to read.
 func (m *Machine) Stats() *Stats { return &m.stats }
 
-// tally is what the entry being applied has done so far. Apply goroutine only.
+// tally is the effects so far of the entry being applied. Apply goroutine only.
 type tally struct {
 	puts, deletes, putBytes, ranges, txns, scrubbed uint64
 }

@@ -10,8 +10,8 @@ import (
 // it, and no log carries it. An import or restore calls them between Check and Finish of an entry (machine.Applier.ApplyWith). So the rows
 // are those which the same history would have left here. Apply goroutine only.
 
-// Take adds one version of a key, or a deletion, to the entry. They come in the order of revisions; what compaction has left
-// comes as it is, without what it replaced. The value must stay as it is until Publish.
+// Take adds one version of a key, or a deletion, to the entry. They come in the order of revisions; versions left by compaction come as
+// they are, without their predecessors. The value must stay as it is until Publish.
 func (m *Machine) Take(v *Version) error {
 	if v.KV.ModRevision < m.now.rev {
 		return fmt.Errorf("take revision %d after %d", v.KV.ModRevision, m.now.rev)

@@ -100,7 +100,7 @@ func (m *Machine) count(w *write) {
 	}
 }
 
-// writeCurrent writes what the entry leaves of a key, whose newest write is w.
+// writeCurrent writes a key's current row as the entry leaves it; w is its newest write.
 func (m *Machine) writeCurrent(b store.Batch, w *write) {
 	first := w
 	for first.prev != 0 {

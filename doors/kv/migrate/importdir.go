@@ -73,7 +73,7 @@ func (d *etcdDir) tail(users func() *mident.State, alarms func() []kvpart.AlarmS
 	})
 }
 
-// beyond says what the log added.
+// beyond counts the log's additions.
 func (d *etcdDir) beyond(st *etcddata.Stats) string {
 	last := max(d.log.Last(), d.file.Head.Index)
 	s := fmt.Sprintf("as of index %d of its log, %d commands beyond the database", last, st.Commands)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/meter"
 )
 
-// Counts are what the door counts as it goes. The zero value is ready; all fields may be used by several goroutines.
+// Counts are the door's counters. The zero value is ready; all fields may be used by several goroutines.
 type Counts struct {
 	Pending                       meter.Gauge   // commands on their way through the log
 	Failed                        meter.Counter // commands that ended without a result
@@ -224,7 +224,7 @@ func (c *collector) v2(send func(kind prometheus.ValueType, name, help string, v
 func (c *collector) files(gauge func(name, help string, v float64, labels ...string)) {
 	families, err := c.ops.process.Gather()
 	if err != nil {
-		return // as the process collector does: what cannot be read is left out
+		return // as the process collector does: unreadable ones are left out
 	}
 	for _, f := range families {
 		switch f.GetName() {

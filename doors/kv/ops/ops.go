@@ -69,7 +69,7 @@ type Gauges struct {
 // Ops answers; Register puts it on a mux.
 type Ops struct {
 	opts    Options
-	process *prometheus.Registry // what the process collector says, apart
+	process *prometheus.Registry // the process collector's metrics, apart
 }
 
 // New makes an Ops.

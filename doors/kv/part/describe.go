@@ -235,7 +235,7 @@ func (t AlarmType) String() string {
 	return strconv.Itoa(int(t))
 }
 
-// CodeText says what a rejection code of this machine means.
+// CodeText is the meaning of a rejection code of this machine.
 func CodeText(c entry.Code) string {
 	switch c {
 	case KeyNotFound:

@@ -106,7 +106,7 @@ func statusOf(m keyspace) (s status) {
 	return s
 }
 
-// section is what the operator's port has of the door. keys returns the machine.
+// section is the door's part of the operator's port. keys returns the machine.
 func section(keys func() keyspace) admin.Section {
 	return admin.Section{
 		Status: func(context.Context) []admin.Field {

@@ -84,7 +84,7 @@ type Setup struct {
 	Compaction compact.Policy
 }
 
-// Service is what a server runs of it.
+// Service is its running part in a server.
 func (s *Setup) Service(share budget.Shares) *serve.Service {
 	r := &running{Setup: *s, ledger: share.Ledger}
 	r.Options.MaxAnswerBytes, r.Options.MaxFlightBytes, r.Options.MaxCallBytes = share.Of(claimAnswers), share.Flight, share.Of(claimCalls)

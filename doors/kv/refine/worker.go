@@ -22,7 +22,7 @@ const (
 	pause = time.Second
 )
 
-// member is what the worker needs of its node. *node.Node is the one.
+// member is the worker's view of its node. *node.Node is the one.
 type member interface {
 	Tasks() task.Runner
 	StoppedC() <-chan struct{}
@@ -39,7 +39,7 @@ var (
 	_ keys   = (*kvmachine.Machine)(nil)
 )
 
-// Run divides what there is to be divided until n stops. Call it once, on a goroutine of its own, after the machine was loaded.
+// Run divides large blocks until n stops. Call it once, on a goroutine of its own, after the machine was loaded.
 func Run(n member, m keys, log *slog.Logger) { run(n, m, pause, log) }
 
 func run(n member, m keys, pause time.Duration, log *slog.Logger) {

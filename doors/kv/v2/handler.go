@@ -62,7 +62,7 @@ func (o *Options) fill() {
 	}
 }
 
-// member is what the handler needs of its node. *node.Node is the one; tests put a member without a log in its place.
+// member is the handler's view of its node. *node.Node is the one; tests put a member without a log in its place.
 type member interface {
 	Propose(ctx context.Context, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
 	Linearize(ctx context.Context) error

@@ -13,7 +13,7 @@ import (
 // from the last index it has.
 const maxQueued = 100 // events per watch, as in etcd
 
-// reader is what the hub reads of the machine.
+// reader is the hub's view of the machine.
 type reader interface {
 	Index() uint64
 	Recent(after uint64) (evs []*v2machine.Event, index uint64, ok bool, changed <-chan struct{})

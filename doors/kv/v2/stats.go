@@ -9,7 +9,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/node"
 )
 
-// storeStats answers /v2/stats/store: what this process has done with v2 keys since it started.
+// storeStats answers /v2/stats/store: this process's operations on v2 keys since it started.
 func (h *Handler) storeStats(ctx *fasthttp.RequestCtx, s *scratch) {
 	if !allow(ctx, "GET") {
 		return

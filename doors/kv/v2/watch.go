@@ -223,7 +223,7 @@ func (h *Handler) follow(c net.Conn, w *watch) (resumable bool) {
 // longestCopy is how much of the answer is put together for one write. A longer event is written as it is.
 const longestCopy = 4 << 10
 
-// send writes to a watcher, and reports whether it takes what is written.
+// send writes to a watcher, and reports whether it takes the bytes.
 func send(c net.Conn, b []byte) bool {
 	if len(b) == 0 {
 		return true

@@ -71,7 +71,7 @@ func (h *Hub) Slow() int64 {
 	return max(h.Counts.Watchers.Load()-int64(h.live.members), 0)
 }
 
-// Reader is what the hub reads of the kv machine, by the contract in doors/kv/machine.
+// Reader is the hub's view of the kv machine, by the contract in doors/kv/machine.
 type Reader interface {
 	Revision() (current, compacted int64)
 	Recent(after int64) (evs []kvmachine.Event, upTo int64, ok bool, changed <-chan struct{})

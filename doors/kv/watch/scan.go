@@ -123,7 +123,7 @@ func (h *Hub) scanPiece() {
 		var one []kvmachine.Event
 		one, events = ofOneRevision(events)
 		s.match(one, func(g *group, hits []kvmachine.Event) {
-			// A copy: what is queued must not keep all that was read with it in memory.
+			// A copy: queued events must not keep the whole read in memory.
 			h.push(g, newBatch(copied(hits)), h.giveBack)
 		})
 	}

@@ -65,7 +65,7 @@ func (p *pass) full(url string) (decide bool) {
 	return false
 }
 
-// url is what a place is called at.
+// url is the URL of a place.
 func (p *pass) url(place int) string {
 	if place == queryCall {
 		return p.tx().QueryPrepared

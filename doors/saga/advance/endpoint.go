@@ -22,7 +22,7 @@ type endpoint struct {
 	narrow bool
 }
 
-// host is what the endpoints of one host and port have together. Guarded by term.mu.
+// host is the common state of the endpoints of one host and port. Guarded by term.mu.
 type host struct {
 	name      string
 	calls     int

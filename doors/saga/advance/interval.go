@@ -27,7 +27,7 @@ type timing struct {
 	alertAfter                                   int // doublings of the interval
 }
 
-// interval is what a transaction waits between two passes at first, and again after a success.
+// interval is a transaction's wait between two passes at first, and again after a success.
 func (t *timing) interval(o *sagapart.Options) int64 { return o.FirstIntervalMs(t.retryIntervalMs) }
 
 // timeoutMs is the age at which a transaction is aborted, or asked about; 0: never.
@@ -65,7 +65,7 @@ func (v *view) requestTimeoutMs() int64 {
 // next pass goes on at once.
 func (v *view) limitMs() int64 { return v.requestTimeoutMs() + passSlackMs }
 
-// intervalMs is what the transaction would wait now.
+// intervalMs is the transaction's present wait.
 func (v *view) intervalMs() int64 {
 	return cmp.Or(v.tx.IntervalMs, v.timing.interval(&v.tx.Options))
 }

@@ -34,7 +34,7 @@ type pass struct {
 	last   atomic.Pointer[LastCall] // the newest call, nil: none yet
 	status atomic.Uint32            // as the pass has it, or is about to have it
 
-	mu     sync.Mutex // guards the rest; what is above belongs to the goroutine that has made busy true
+	mu     sync.Mutex // guards the rest; the fields above belong to the goroutine that has made busy true
 	events []event
 	busy   bool
 }

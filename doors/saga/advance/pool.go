@@ -76,7 +76,7 @@ func (p *pool) next() (job func(), more bool) {
 	job = p.jobs[p.head]
 	p.jobs[p.head] = nil
 	p.head++
-	if p.head >= 1024 && p.head*2 > len(p.jobs) { // what has run is not kept
+	if p.head >= 1024 && p.head*2 > len(p.jobs) { // finished jobs are not kept
 		p.jobs = append(p.jobs[:0], p.jobs[p.head:]...)
 		p.head = 0
 	}

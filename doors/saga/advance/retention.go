@@ -38,7 +38,7 @@ func (w *Worker) RunRetention() {
 	}, nil)
 }
 
-// retentionPause is how long the leader waits before it says again what the log would not take: a cluster of a lower level, most often.
+// retentionPause is the leader's pause before it repeats a refused setting: a cluster of a lower level, most often.
 const retentionPause = time.Second
 
 func msTime(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

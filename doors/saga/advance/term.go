@@ -63,7 +63,7 @@ type known struct {
 	parked    *endpoint     // it waits for a place there
 	stranger  bool          // it waits among term.strangers
 	reserved  *endpoint     // it has been given a place there
-	bytes     int           // what it took in memory when it was parked
+	bytes     int           // its memory when it was parked
 	ended     chan struct{} // closed when it is no longer known; nil: not watched
 }
 
@@ -169,7 +169,7 @@ func (t *term) again(number uint64) bool {
 	var p *pass
 	if k != nil {
 		k.again, p = true, k.pass
-		if k.parked != nil || k.stranger { // the endpoint may hang; what is asked for now may have nothing to do with it
+		if k.parked != nil || k.stranger { // the endpoint may hang; the new request may have nothing to do with it
 			k.parked, k.stranger = nil, false
 			t.enqueue(number)
 		}

@@ -6,11 +6,11 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// view is all that a decision rests on: the transaction as the log has it, what this pass has learned beyond that, and the time. decide
-// reads it and nothing else, so that a decision can be tested without a log, a network or a clock.
+// view is all that a decision rests on: the transaction as the log has it, this pass's later results, and the time. decide reads it and
+// nothing else, so that a decision can be tested without a log, a network or a clock.
 type view struct {
 	tx       *sagamachine.Transaction
-	plan     *plan // what CustomData says, read once
+	plan     *plan // the CustomData, read once
 	branches []branch
 	query    call // of QueryPrepared
 	// queried: the log was read again since QueryPrepared answered.
@@ -28,7 +28,7 @@ type view struct {
 	timing    *timing
 }
 
-// branch is what is known of one branch.
+// branch is one branch's state.
 type branch struct {
 	status sagapart.Status // the log's, or the result of a call of this pass
 	saved  bool            // the log has it
@@ -77,7 +77,7 @@ type change struct {
 	// end: the pass ends with it. Unless to is final, the next one is due after nextMs.
 	end                bool
 	nextMs, intervalMs int64
-	alert              *alert // what operators are told once it is in the log; nil: nothing
+	alert              *alert // the operators' message once it is in the log; nil: none
 }
 
 // newView begins a view of a transaction that was just read.
@@ -223,7 +223,7 @@ func (v *view) trouble() (broken int, found, ongoing bool) {
 	return broken, found, ongoing
 }
 
-// decide says what is to be done next.
+// decide returns the next step.
 func decide(v *view) step {
 	if v.tx.Status.Final() {
 		return step{over: true}

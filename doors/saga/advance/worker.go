@@ -36,7 +36,7 @@ type Options struct {
 	// many wait by number; beyond that they wait in the store.
 	MaxRunning int
 	MaxBytes   int64
-	// PerEndpoint bounds the transactions with a call to one host and the first two segments of a path (512), so that a hanging one leaves
+	// PerEndpoint bounds the transactions with a call to one host and the first two segments of a path (512). A hanging one then leaves
 	// room for others. Once those of one host are so many in all, each of its paths may have an eighth.
 	PerEndpoint int
 	// AlertURL gets a POST for transactions whose interval has doubled AlertAfter (3) times or more; "": no alerts.
@@ -82,13 +82,13 @@ func (o *Options) fill() {
 	}
 }
 
-// member is what the worker needs of its node. *node.Node is the one; tests drive a worker without a log.
+// member is the worker's view of its node. *node.Node is the one; tests drive a worker without a log.
 type member interface {
 	worker.Member
 	Tick() int64
 }
 
-// reader is what the worker reads of the machine.
+// reader is the worker's view of the machine.
 type reader interface {
 	FindNumber(number uint64) (*sagamachine.Transaction, error)
 	Due(after sagamachine.Timer, until int64, limit int) ([]sagamachine.Timer, error)

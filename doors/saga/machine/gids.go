@@ -58,7 +58,7 @@ func (f *gidFilter) walk(st store.Reader, live int64) error {
 			return nil
 		}
 		f.begin()
-		return nil // what this entry has written is neither in the store yet nor was it added
+		return nil // this entry's gids are neither in the store yet nor were they added
 	}
 	it, err := st.NewIter(f.cursor, []byte{letter, spaceGid + 1})
 	if err != nil {

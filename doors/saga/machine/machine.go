@@ -64,7 +64,7 @@ type applying struct {
 	cache    cache
 	gids     gidFilter
 	dirty    []*slot // changed by this entry, in order of their first change
-	notes    []note  // what watchers of this entry's transactions will hear
+	notes    []note  // the news for watchers of this entry's transactions
 	set      []Timer // timers that this entry leaves
 	topics   []*topicSlot
 	oldest   int64  // no row of the retention space has an earlier tick
@@ -81,7 +81,7 @@ type applying struct {
 type published struct {
 	held    atomic.Bool
 	elapsed atomic.Int64
-	kept    atomic.Int64 // for how long what ends is kept, in ms
+	kept    atomic.Int64 // the retention, in ms
 	cached  atomic.Int64 // bytes of the cache after the last entry
 	counts  [lastCount]atomic.Int64
 }
@@ -112,8 +112,8 @@ var Spec = machine.Spec{ID: sagapart.Machine, Name: "saga", Level: sagapart.Leve
 // Spec implements machine.Machine.
 func (m *Machine) Spec() *machine.Spec { return &Spec }
 
-// Load implements machine.Machine. It reads the counters and one row of the retention space, never a transaction: what it costs does not
-// grow with them.
+// Load implements machine.Machine. It reads the counters and one row of the retention space, never a transaction: its cost does not grow
+// with them.
 func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 	now := counters{next: 1}
 	row, ok, err := st.Get(nil, countersKey)

@@ -220,7 +220,7 @@ type Listed struct {
 	Number uint64
 	// Transaction is nil where the list has no room for more than numbers: BriefNumber reads it.
 	Transaction *Transaction
-	// Bytes is what it takes without its branches.
+	// Bytes is its size without its branches.
 	Bytes int64
 }
 

@@ -92,7 +92,7 @@ func decodeNumber(row []byte) (uint64, error) {
 	return number, nil
 }
 
-// counters are what the machine counts: the next number to give, and how many there are of each. One row.
+// counters are the machine's counters: the next number to give, and how many there are of each. One row.
 type counters struct {
 	next    uint64
 	held    bool
@@ -174,7 +174,7 @@ func appendDefinition(dst []byte, h *head, d *sagapart.Definition, inline []byte
 	at := len(dst)
 	dst = appendHead(dst, h)
 	n := len(dst) - at
-	// The length comes before the head, whose size is known only now. It is moved up by as much as its length takes.
+	// The length comes before the head. The head's size is known only now. It is moved up by as much as its length takes.
 	var length [binary.MaxVarintLen64]byte
 	size := binary.PutUvarint(length[:], uint64(n))
 	dst = append(dst, length[:size]...)
@@ -193,7 +193,7 @@ func splitDefinition(row []byte) (head, rest []byte, err error) {
 	return head, r.Rest(), nil
 }
 
-// definition is a definition's row: what a transaction began with.
+// definition is a definition's row: a transaction's first state.
 type definition struct {
 	head
 	sagapart.Definition

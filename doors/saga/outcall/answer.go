@@ -21,7 +21,7 @@ const (
 	maxScan  = 64 << 20
 )
 
-// answer is what a service answered over HTTP.
+// answer is a service's answer over HTTP.
 type answer struct {
 	status   int
 	location string
@@ -122,7 +122,7 @@ func (a *answer) scan(r io.Reader, jsonRPC bool, long func() (done func(), err e
 	overlap := max(len(ongoing), len(failure)) - 1
 	buf := buffers.Get().(*buffer)
 	defer buf.free()
-	if cap(buf.b) < scanned { // what is read in pieces of 2 KiB takes ten times the processor
+	if cap(buf.b) < scanned { // reading in pieces of 2 KiB takes ten times the processor
 		buf.b = make([]byte, 0, scanned)
 	}
 	window := buf.b[:cap(buf.b)]
@@ -173,7 +173,7 @@ func unexpected(err error) error {
 	return err
 }
 
-// judgeAnswer says what an answer means. Half of one means nothing.
+// judgeAnswer translates an answer. Half of one means nothing.
 func (c *call) judgeAnswer(a answer) verdict {
 	text := string(a.body[:min(len(a.body), MaxMessage+4)])
 	answered := fmt.Sprintf("%s answered %d", c.target.endpoint(), a.status)

@@ -13,7 +13,7 @@ type breaker struct {
 	trying   bool          // that one is under way or waits for its place
 	wait     time.Duration // how long it stays open the next time, before jitter
 	until    time.Time     // when it may be tried
-	last     string        // what the last failure said
+	last     string        // the text of the last failure
 	stranger bool          // it has never answered
 }
 

@@ -35,7 +35,7 @@ type call struct {
 	hops    int           // redirects followed
 	strip   bool          // a redirect led to another host: no credentials
 	began   time.Time     // Go
-	left    time.Duration // what the service may still take
+	left    time.Duration // the service's remaining time
 	by      time.Time     // when it must have answered; set when running
 
 	// Guarded by Net.mu.
@@ -51,12 +51,12 @@ type call struct {
 	timer    *time.Timer   // ends the waiting
 
 	mu        sync.Mutex
-	cancelled bool               // guarded by mu, as the two below: what a cancel interrupts
+	cancelled bool               // guarded by mu, as the two below: the targets of a cancel
 	conn      *conn              // HTTP, once connected
 	stop      context.CancelFunc // of dialling, or of a call over gRPC
 }
 
-// hold says what a cancel has to interrupt from now on; nil and nil: nothing. It reports false if the call was cancelled already.
+// hold sets the targets of a cancel from now on; nil and nil: none. It reports false if the call was cancelled already.
 func (c *call) hold(conn *conn, stop context.CancelFunc) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,7 +117,7 @@ func (c *call) explain(err error) string {
 	return fmt.Sprintf("%s: %v", c.target.endpoint(), err)
 }
 
-// timeout is what the request grants.
+// timeout is the request's time limit.
 func (c *call) timeout() time.Duration {
 	if c.req.Timeout > 0 {
 		return c.req.Timeout

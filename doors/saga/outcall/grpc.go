@@ -175,7 +175,7 @@ func (c *call) overGRPC() verdict {
 	return v
 }
 
-// largestMessage is the longest answer that is taken, in bytes: what DTM takes.
+// largestMessage is the longest accepted answer, in bytes: DTM's.
 const largestMessage = 4 << 20
 
 // invoke makes the call. The library has the whole of an answer in memory, though it is not read. One longer than maxBody needs a place,
@@ -204,7 +204,7 @@ func (c *call) invoke(ctx context.Context, ch *channel) error {
 	return ch.cc.Invoke(ctx, c.target.path, c.body, nil, grpc.MaxCallRecvMsgSize(largestMessage))
 }
 
-// judgeStatus says what a gRPC status means.
+// judgeStatus translates a gRPC status.
 func (c *call) judgeStatus(err error, refused *refusal) verdict {
 	s := status.Convert(err)
 	switch s.Code() {

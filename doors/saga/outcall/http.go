@@ -25,7 +25,7 @@ func (b *buffer) free() {
 	}
 }
 
-// make makes a call to one endpoint and says what it came to.
+// make makes a call to one endpoint and returns its result.
 func (c *call) make() verdict {
 	if c.target.scheme == "grpc" {
 		return c.overGRPC()
@@ -227,7 +227,7 @@ func appendHeader(b []byte, name, value string) []byte {
 	return append(b, "\r\n"...)
 }
 
-// credential reports whether a header says who is calling: none of the business of the host that a redirect leads to.
+// credential reports whether a header identifies the caller: it must not reach the host of a redirect.
 func credential(name string) bool {
 	switch strings.ToLower(name) {
 	case "authorization", "cookie", "cookie2", "proxy-authorization", "www-authenticate":

@@ -2,7 +2,7 @@ package outcall
 
 import "github.com/holdfastdb/holdfast/internal/meter"
 
-// Meter is what a Net counts and times. Its fields may be read at any time.
+// Meter is a Net's counters and times. Its fields may be read at any time.
 type Meter struct {
 	// Ended counts the calls that have ended, by Outcome.
 	Ended [Refused + 1]meter.Counter

@@ -49,8 +49,8 @@ type Policy struct {
 	// Own are addresses that are never called: this cluster's admin and peer ports. One that is unspecified (0.0.0.0, ::) or belongs to
 	// this machine stands for its port on every address of this machine. It is asked often and from any goroutine; nil: none.
 	Own func() []netip.AddrPort
-	// Doors are addresses at which this cluster serves clients. They are called only if Allow has the very port: who may have a service called need
-	// not be who may write keys. Addresses mean what those of Own do.
+	// Doors are addresses at which this cluster serves clients. They are called only if Allow has the very port: permission to have a
+	// service called is not permission to write keys. Addresses mean what those of Own do.
 	Doors func() []netip.AddrPort
 	// Allow are targets that would be refused for their kind, such as link-local addresses and a cloud's metadata service, or as Doors.
 	Allow Allow

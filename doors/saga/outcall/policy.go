@@ -48,7 +48,7 @@ func (j *judge) address(at netip.AddrPort, host string) *refusal {
 		return refuse(ownDoor, at)
 	}
 	kind := kindOf(ip)
-	for _, inner := range embedded(ip) { // what a gateway or a tunnel would make of it
+	for _, inner := range embedded(ip) { // the address that a gateway or a tunnel would make of it
 		if j.own(j.Own, inner, at.Port()) {
 			return refuse("%s stands for this cluster's own administration or peer address, which is never called", at)
 		}

@@ -62,11 +62,11 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// Result is what a call came to.
+// Result is the outcome of a call.
 type Result struct {
 	Outcome Outcome
-	// Message is for people: the answer's body (over gRPC its status message) for Failure and Ongoing, what went wrong for Transient
-	// and Refused. At most MaxMessage bytes of UTF-8.
+	// Message is for people: the answer's body (over gRPC its status message) for Failure and Ongoing, the error for Transient and Refused.
+	// At most MaxMessage bytes of UTF-8.
 	Message string
 	// Elapsed is the time since Go, waiting for a place included.
 	Elapsed time.Duration

@@ -102,8 +102,8 @@ func (r *reader) definition(d *Definition) {
 	}
 }
 
-// reader takes the fields of this package's encodings. What it returns as text shares one copy of the whole encoding if that is small: a
-// transaction of two steps has twenty texts, and one allocation is cheaper than twenty.
+// reader takes the fields of this package's encodings. Its texts share one copy of the whole encoding if that is small. A transaction of
+// two steps has twenty texts, and one allocation is cheaper than twenty.
 type reader struct {
 	wire.Reader
 	all  string // the whole encoding; "" if it is large

@@ -17,7 +17,7 @@ const (
 	RetainLevel uint16 = 8
 )
 
-// Kind is what a part does; it is its first byte.
+// Kind is the effect of a part; it is its first byte.
 type Kind byte
 
 // The kinds. Numbers are never reused.
@@ -156,7 +156,7 @@ type Part struct {
 	RetainMs int64
 }
 
-// Definition is what is said of a global transaction when it begins and never changes.
+// Definition is the unchanging part of a global transaction, from its beginning.
 type Definition struct {
 	// Gid is the client's name of it, 1 to 128 bytes, unique among the transactions that have not been forgotten.
 	Gid  string
@@ -300,7 +300,7 @@ const (
 	MaxTransaction = 7 << 20 // of all payloads together, each counted once
 )
 
-// MaxElapseMs bounds one Elapse, and how long what has ended is kept: a hundred years.
+// MaxElapseMs bounds one Elapse, and the retention: a hundred years.
 const MaxElapseMs = 100 * 366 * 24 * 3600 * 1000
 
 // Bounds on topics.

@@ -96,7 +96,7 @@ func (f *doorFlags) ask(c *cli.Call, method, path string, body any) ([]byte, err
 	return b, nil
 }
 
-// shown is what the commands read of a transaction.
+// shown is the commands' view of a transaction.
 type shown struct {
 	Gid            string     `json:"gid"`
 	Mode           string     `json:"trans_type"`

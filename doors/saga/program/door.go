@@ -31,8 +31,8 @@ import (
 // under way with their payloads. The third is for the open ones that Apply keeps.
 const claimSagas, claimRunning, claimTransactions = "sagas", "running", "transactions"
 
-// leastCache and leastFilter are what the machine keeps at least, on every member. leastRunning is for the transactions that a leader carries on at a
-// time; others wait in the store. A leader that has the door off, or the least memory, makes calls with leastCalls.
+// leastCache and leastFilter are the machine's least memory, on every member. leastRunning is for the transactions that a leader carries on
+// at a time; others wait in the store. A leader that has the door off, or the least memory, makes calls with leastCalls.
 const leastCache, leastFilter, leastRunning, leastCalls = 1 << 20, 1 << 20, 2 << 20, 4 << 20
 
 // Door is the saga door.

@@ -28,7 +28,7 @@ type Setup struct {
 	ca                string        // file of authorities for https:// services; "": the system's
 }
 
-// who may use the door.
+// who is the permitted clients of the door.
 type who struct {
 	clients  []netip.Prefix // without a token; none: everybody who reaches it
 	tokens   string         // file of tokens; "": no tokens required
@@ -62,7 +62,7 @@ func (s *Setup) Variables(getenv func(string) string) error {
 // Open reports whether everybody who reaches the door may use it.
 func (s *Setup) Open() bool { return s.tokens == "" && len(s.clients) == 0 }
 
-// Service is what a server runs of it.
+// Service is its running part in a server.
 func (s *Setup) Service(c *serve.Common) *serve.Service {
 	r := &running{Setup: *s, origins: c.Origins, shares: c.Shares, log: c.Log}
 	service := &serve.Service{Admin: r.section(), Prepare: r.prepare, Work: r.work, Open: r.open, Shutdown: r.shutdown, Close: r.close}

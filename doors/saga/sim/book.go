@@ -46,7 +46,7 @@ type pairsSeen struct {
 }
 
 const (
-	// intervalMs is what a saga waits between two passes at first, callMs how long a service may take.
+	// intervalMs is a saga's wait between two passes at first, callMs how long a service may take.
 	intervalMs, callMs = 300, 400
 	// pairTime is for how long a command that has not come through is looked for on each member. At the end of the run all are.
 	pairTime = 20 * time.Second

@@ -36,7 +36,7 @@ type order struct {
 	open    int           // those of them that may be in the log, or get there yet
 }
 
-// besides is what stands beside a saga in its command.
+// besides is the part beside a saga in its command.
 type besides byte
 
 const (
@@ -172,7 +172,7 @@ func (b *sagaBook) submit(h *sim.Member, o *order, patience time.Duration, heard
 	})
 }
 
-// told takes what a client hears of a submit.
+// told records a client's answer to a submit.
 func (b *sagaBook) told(h *sim.Member, o *order, res *entry.Result, err error) {
 	w := b.w
 	if err != nil {

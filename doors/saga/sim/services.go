@@ -74,8 +74,8 @@ func branchStep(id string) int {
 	return n - 1
 }
 
-// scripted is how one call goes: when it arrives, whether the service does its work then, and when it says what. Outcome 0 is what the work
-// came to.
+// scripted is how one call goes: when it arrives, whether the service does its work then, and when it says what. Outcome 0 is the work's
+// own result.
 type scripted struct {
 	arrives, answers time.Duration
 	does             bool

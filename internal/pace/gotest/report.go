@@ -22,7 +22,7 @@ type event struct {
 	Output  string
 }
 
-// report is what a run came to. One goroutine has it.
+// report is the result of a run. One goroutine has it.
 type report struct {
 	module   string
 	w        io.Writer

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// Archive is what a test needs of a member to be its shipper. *node.Node is one.
+// Archive is a member's interface for a test that is its shipper. *node.Node is one.
 type Archive interface {
 	SetArchived(index uint64)
 	ArchiveWanted() (index uint64, more <-chan struct{})

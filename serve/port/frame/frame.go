@@ -20,7 +20,7 @@ const (
 	Max = 16 << 10
 )
 
-// Frame is what stands before a frame's payload.
+// Frame is a frame's header.
 type Frame struct {
 	Length int // of the payload
 	Kind   byte

@@ -30,7 +30,7 @@ var buffers = sync.Pool{New: func() any { return new([bufferLen]byte) }}
 //
 // It has to be done here. The gRPC server reads all that streams bring. It returns the connection's window as bytes arrive, and widens a
 // stream's as soon as it knows the message's length. So a hundred streams hold a hundred half messages before any handler hears of one.
-// Neither its windows nor its handlers bound that. A bound on streams would, and would also stop ten thousand clients with small puts, who
+// Neither its windows nor its handlers bound that. A bound on streams would. It would also stop ten thousand clients with small puts, which
 // need no memory.
 //
 // A message is turned away by making it short: its length becomes that of turnedAway, which is written over its first bytes. The server's
@@ -273,7 +273,7 @@ func (i *Conn) serverSays(f frame.Frame) {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if f.Ends() { // what the client still sends is dropped
+	if f.Ends() { // the client's later bytes are dropped
 		i.ended(f.Stream)
 		return
 	}

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// smallMessage is what a gRPC message may hold in memory without drawing from the budget: about what fits one frame. Of
-	// incomplete ones there is little, and the log's queue bounds the complete ones.
+	// smallMessage is the size of a gRPC message without drawn room: about the size of one frame. Of incomplete ones there is little, and
+	// the log's queue bounds the complete ones.
 	smallMessage = frame.Max
-	// prefixLen is what stands before each gRPC message: a byte that says whether it is compressed and its length.
+	// prefixLen is the length of a gRPC message's prefix: a byte that says whether it is compressed and its length.
 	prefixLen = 5
 )
 

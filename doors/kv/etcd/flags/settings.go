@@ -80,7 +80,7 @@ type Settings struct {
 
 	// Version asks for the version and nothing else.
 	Version bool
-	// Warnings are lines for the log: what was given and does nothing, what is not recommended.
+	// Warnings are lines for the log: settings without effect, and settings that are not recommended.
 	Warnings []string
 }
 

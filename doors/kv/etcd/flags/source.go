@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// kind is what a value must look like.
+// kind is the form of a value.
 type kind int
 
 const (

@@ -22,13 +22,13 @@ const (
 	pause = 200 * time.Millisecond
 )
 
-// member is what the worker needs of its node. *node.Node is the one; tests drive a worker without a log.
+// member is the worker's view of its node. *node.Node is the one; tests drive a worker without a log.
 type member interface {
 	worker.Member
 	Tick() int64
 }
 
-// reader is what the worker reads of the machine.
+// reader is the worker's view of the machine.
 type reader interface {
 	NextDeadline() (tick int64, sooner <-chan struct{}, err error)
 }

@@ -57,7 +57,7 @@ const maxGone = 1024
 // Index is the place of the event in the order of changes.
 func (e *Event) Index() uint64 { return e.Node.Modified }
 
-// eventOverhead is what an event takes in memory beside its bytes.
+// eventOverhead is an event's memory beside its bytes.
 const eventOverhead = 240
 
 func (e *Event) bytes() int {

@@ -96,7 +96,7 @@ var Spec = machine.Spec{ID: entry.MachineEtcd2, Name: "etcd2", DescribePart: v2p
 // Spec implements machine.Machine.
 func (m *Machine) Spec() *machine.Spec { return &Spec }
 
-// Load implements machine.Machine. It reads the index and the history, never the tree: what it costs does not grow with it.
+// Load implements machine.Machine. It reads the index and the history, never the tree: its cost does not grow with it.
 func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 	index := uint64(freshIndex)
 	row, ok, err := st.Get(nil, indexKey)

@@ -21,12 +21,12 @@ type Lookup struct{ key, row []byte }
 // Index returns the index of the last change.
 func (m *Machine) Index() uint64 { return m.pubIndex.Load() }
 
-// Key reads a key, the hottest read, by one Get without lock, iterator or View. ok is false if there is no key of that path
-// or it is a directory: List says what there is. The node's Path is path and its Value lies in l.
+// Key reads a key, the hottest read, by one Get without lock, iterator or View. ok is false if there is no key of that path or it is a
+// directory: use List then. The node's Path is path and its Value lies in l.
 //
-// Why it is consistent: index was published before the Get, so the Get sees at least the state at index. If the row was
-// written at or before index, it is the state at index. Otherwise it is right only if nothing was published meanwhile, which
-// the same version of the gate proves.
+// Why it is consistent: index was published before the Get, so the Get sees at least the state at index. If the row was written at or
+// before index, it is the state at index. Otherwise it is right only if nothing was published meanwhile, which the same version of the gate
+// proves.
 func (m *Machine) Key(l *Lookup, path []byte, tick func() int64) (n Node, index uint64, ok bool, err error) {
 	l.key = appendNodeKey(l.key[:0], path)
 	for range 4 {

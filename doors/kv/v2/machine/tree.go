@@ -39,7 +39,7 @@ type slot struct {
 	dirty  bool // it is in Machine.dirty
 }
 
-// slotOverhead is what a slot takes in memory beside path and value.
+// slotOverhead is a slot's memory beside path and value.
 const slotOverhead = 200
 
 func (s *slot) bytes() int { return slotOverhead + len(s.path) + len(s.node.value) }
@@ -77,8 +77,8 @@ func (c *cache) add(path []byte) *slot {
 	return s
 }
 
-// rotate drops the old generation if the young one is full, and both if one entry met more than the cache is for. Only
-// between entries: an entry's changes must find their slots. limit is what the cache may have from now on.
+// rotate drops the old generation if the young one is full, and both if one entry met more than the cache is for. Only between entries: an
+// entry's changes must find their slots. limit is the cache's bound from now on.
 func (c *cache) rotate(limit int) {
 	c.half = max(limit/2, 1)
 	switch {

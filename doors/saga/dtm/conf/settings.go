@@ -27,7 +27,7 @@ type Settings struct {
 
 	// Version asks for the version and nothing else. Reset asks for a server without transactions.
 	Version, Reset bool
-	// Warnings are lines for the log: what was given and does nothing.
+	// Warnings are lines for the log: settings without effect.
 	Warnings []string
 }
 
