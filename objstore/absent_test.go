@@ -67,8 +67,8 @@ func TestAnObjectIsCreatedOnce(t *testing.T) {
 	}
 }
 
-// TestOfManyWritersOneCreates: each of many names is created by one of several writers, some of whom use PutIfMatch, and what is
-// there is what that one wrote. Readers meanwhile see nothing or all of it.
+// TestOfManyWritersOneCreates: each of many names is created by one of several writers, some of which use PutIfMatch. The object is that
+// writer's. Readers meanwhile see nothing or all of it.
 func TestOfManyWritersOneCreates(t *testing.T) {
 	const writers = 6
 	rounds := 60

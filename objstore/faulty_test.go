@@ -24,7 +24,7 @@ func status(err error) int {
 	return 0
 }
 
-// TestEveryFaultIsWhatItIsCalled: what is answered, and what is there afterwards.
+// TestEveryFaultIsWhatItIsCalled: its answer, and the object afterwards.
 func TestEveryFaultIsWhatItIsCalled(t *testing.T) {
 	ctx := context.Background()
 	for _, c := range []struct {

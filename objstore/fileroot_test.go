@@ -38,8 +38,8 @@ func do(t *testing.T, errs ...error) {
 	}
 }
 
-// TestASwappedStoreAnswersNothing: after a first use, by a writer or by a reader, no call counts what it finds in another directory, and
-// none makes the directory again.
+// TestASwappedStoreAnswersNothing: after a first use, by a writer or by a reader, no call trusts another directory, and none makes the
+// directory again.
 func TestASwappedStoreAnswersNothing(t *testing.T) {
 	for how, swap := range swaps {
 		for _, first := range []string{"write", "read"} {

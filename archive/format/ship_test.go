@@ -12,7 +12,7 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// shipper is the least that ships: it cuts its log in its own way, has several objects on their way, and goes by what the store says.
+// shipper is the least that ships: it cuts its log in its own way, has several objects in flight, and trusts the store's answers.
 type shipper struct {
 	store  objstore.Store
 	log    []Entry
@@ -72,8 +72,8 @@ func (s *shipper) moveOn() {
 	}
 }
 
-// compare reads what is there under the name of m. One that ends elsewhere is as good: the shipper goes on after it, and what it has on
-// its way behind it is left where it is.
+// compare reads what is there under the name of m. An object that ends elsewhere is as good: the shipper continues after it, and leaves its
+// own uploads in flight behind it as they are.
 func (s *shipper) compare(ctx context.Context, m *made) error {
 	b, err := s.store.Get(ctx, m.name)
 	if err != nil {
@@ -206,8 +206,8 @@ func TestTwoShippersMakeOneArchive(t *testing.T) {
 	}
 }
 
-// TestTwoHistoriesAreNeverMixed: of two shippers whose logs differ from some entry on at least one stops and names the entry, and what is
-// read along the chain is of one of them. If both stop, the chain may end at an object of the other one, and does not go over it.
+// TestTwoHistoriesAreNeverMixed: of two shippers whose logs differ from some entry on at least one stops and names the entry. The chain is
+// of one of them. If both stop, the chain may end at an object of the other one, and does not go over it.
 func TestTwoHistoriesAreNeverMixed(t *testing.T) {
 	const n, fork = 30, 4
 	cut := 0

@@ -209,8 +209,8 @@ func (c *cutStore) Get(ctx context.Context, name string) ([]byte, error) {
 	return c.Store.Get(ctx, name)
 }
 
-// TestAnInterruptedRestoreGoesOn where it was, whenever it is interrupted; and until it has ended no server starts with what is there, nor does
-// another restore go on with it.
+// TestAnInterruptedRestoreGoesOn where it was, after any interruption. Until it has ended no server starts on the directory, nor does
+// another restore continue it.
 func TestAnInterruptedRestoreGoesOn(t *testing.T) {
 	l, r := theLife(t), rand.New(rand.NewPCG(8, 8))
 	memory := l.archived(t, r)
@@ -390,7 +390,7 @@ func TestSpansThatOverlap(t *testing.T) {
 	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 13))
 		s := l.archived(t, r)
-		// What another member had on its way is there as well, but for some objects.
+		// Another member's uploads in flight are there as well, except some objects.
 		e := format.NewEncoder(format.Tip{Cluster: l.cluster, Timeline: l.cluster, Last: l.first, Term: l.terms[l.first]}, 1<<20)
 		for e.Tip().Last < l.last {
 			for range 1 + r.IntN(30) {
@@ -615,8 +615,8 @@ func TestWhatNoChecksumSeesIsFoundByTheReplay(t *testing.T) {
 	}
 }
 
-// TestObjectsThatAreWholeAndSaySomethingElse than those beside them are named: a span of other entries by the next one's hash, a state hash in a
-// span or a manifest by the state.
+// TestObjectsThatAreWholeAndSaySomethingElse than their neighbours are named. The next hash names a span of other entries, the state names
+// a state hash in a span or a manifest.
 func TestObjectsThatAreWholeAndSaySomethingElse(t *testing.T) {
 	t.Parallel()
 	l, r := theLife(t), rand.New(rand.NewPCG(18, 18))

@@ -279,8 +279,8 @@ func run(t *testing.T, m *testMember, s objstore.Store, opt Options) *Worker {
 	return w
 }
 
-// chain reads an archive as it is meant to be read, from the snapshot at an index on, name after name, and fails the test if an entry is
-// another one than the log's. It ends where a name is missing, or where what is there was begun behind a later snapshot.
+// chain reads an archive as a reader should, from the snapshot at an index on, name after name. It fails the test if an entry differs from
+// the log's. It ends at a missing name, or at an object begun behind a later snapshot.
 func chain(t *testing.T, s *objstore.Memory, h *history, from uint64) (last uint64) {
 	t.Helper()
 	all := s.Objects()

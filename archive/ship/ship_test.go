@@ -73,8 +73,8 @@ func TestAnIdleServerAsksNothing(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsIsNotKeptWaiting: a span is closed 2 ms after the last entry, or 8 ms after the first, uploads begin 10 ms apart, and no more
-// than eight are on their way. Without waiting callers, the interval passes.
+// TestWhoWaitsIsNotKeptWaiting: a span is closed 2 ms after the last entry, or 8 ms after the first. Uploads begin 10 ms apart, and no more
+// than eight are in flight. Without waiting callers, the interval passes.
 func TestWhoWaitsIsNotKeptWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, memory := newHistory(), objstore.NewMemory()
@@ -162,8 +162,8 @@ func TestAStoreThatFailsLosesNothing(t *testing.T) {
 	}
 }
 
-// TestWhileTheStoreIsDown little is held, the log is kept, and all of it goes when the store is back, although the member has forgotten
-// the state hashes of so long ago: later entries have them.
+// TestWhileTheStoreIsDown little is held, the log is kept, and all of it goes when the store is back. The member has forgotten the state
+// hashes of so long ago by then: later entries have them.
 func TestWhileTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, s, said := newHistory(), objstore.NewMemory(), &lines{}

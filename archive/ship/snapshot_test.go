@@ -11,8 +11,8 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// TestASnapshotIsTakenWhenTheLogIsAsLarge as the least that is said, and every day on which something is written; the log is cut where it
-// was taken, so that a reader goes on with the next name.
+// TestASnapshotIsTakenWhenTheLogIsAsLarge as the configured least, and every day with writes. The log is cut where it was taken, so that a
+// reader continues with the next name.
 func TestASnapshotIsTakenWhenTheLogIsAsLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, s := newHistory(), objstore.NewMemory()

@@ -72,7 +72,7 @@ func TestAFailureIsSaidOnce(t *testing.T) {
 	}
 }
 
-// TestWhatAStrangePlaceIsToldAs: what is there, what should be, and what the operator has to give up to begin a new
+// TestWhatAStrangePlaceIsToldAs: the archive there, the expected one, and the identity that the operator has to give up to begin a new
 // archive.
 func TestWhatAStrangePlaceIsToldAs(t *testing.T) {
 	for _, c := range []struct {

@@ -392,8 +392,8 @@ func TestTheOperatorChoosesAnotherPlace(t *testing.T) {
 	}
 }
 
-// TestAnIdentityGivenUpOnce does not let a third place in: --archive-lost may stay in the configuration. That a place takes over is said
-// when it does, and not by a member that goes on with its archive, or finds one and remembers none.
+// TestAnIdentityGivenUpOnce does not let a third place in: --archive-lost may stay in the configuration. A takeover by a place is logged
+// when it happens. A member that continues its archive, or finds one and remembers none, logs nothing.
 func TestAnIdentityGivenUpOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, opt := newHistory(), memberDisk(t)

@@ -123,8 +123,8 @@ func covers(t *testing.T, s *objstore.Memory, h *history, roots []uint64, index 
 	return false
 }
 
-// TestANewLeaderGoesOnWhereTheArchiveEnds, with few requests if it has heard how far that is, and with as many as there are spans if not;
-// behind a hole nothing is taken for archived.
+// TestANewLeaderGoesOnWhereTheArchiveEnds, with few requests if it has heard how far that is, and with one per span if not. Nothing behind
+// a hole is taken for archived.
 func TestANewLeaderGoesOnWhereTheArchiveEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, memory := newHistory(), objstore.NewMemory()
@@ -181,7 +181,7 @@ func TestANewLeaderGoesOnWhereTheArchiveEnds(t *testing.T) {
 }
 
 // TestAnotherHistoryStopsTheShippingAlone: a clone goes its own way. Of the two one at least finds entries that are not its own, names the
-// object and both places, and ships nothing more; the other one goes on, unless it has met what was on its way from the first.
+// object and both places, and ships nothing more. The other one goes on, unless it has met the first one's uploads in flight.
 func TestAnotherHistoryStopsTheShippingAlone(t *testing.T) {
 	wentOn := 0
 	for _, knows := range []bool{false, true} { // whether the clone has heard how far the archive was
@@ -348,7 +348,7 @@ func TestANameThatIsTakenIsRead(t *testing.T) {
 }
 
 // TestAnArchiveThatWasBegunTwice, by two members each behind a snapshot of its own, has two hashes of one history. The shipper that meets a
-// link of the other one puts a snapshot and goes on behind that; of another state, it is of another history.
+// link of the other chain puts a snapshot and continues behind that. A link of another state is of another history.
 func TestAnArchiveThatWasBegunTwice(t *testing.T) {
 	for _, same := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -393,8 +393,8 @@ func TestAnArchiveThatWasBegunTwice(t *testing.T) {
 	}
 }
 
-// TestALeaderThatKnowsNothingBeginsAtASnapshot, and not at the first span it finds: the one behind the snapshot was on its way when the leader
-// before died, and others behind it were there.
+// TestALeaderThatKnowsNothingBeginsAtASnapshot, and not at the first span it finds. The one behind the snapshot was in flight when the
+// previous leader died, and later ones were there.
 func TestALeaderThatKnowsNothingBeginsAtASnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, s := newHistory(), objstore.NewMemory()
@@ -468,8 +468,8 @@ func TestAMemberThatFollowsKeepsItsLog(t *testing.T) {
 	})
 }
 
-// TestACloneThatIsBehindWaits with what it cannot compare yet: the archive has an entry that this member, elected with the same empty entry
-// as the one that was copied, has yet to write otherwise.
+// TestACloneThatIsBehindWaits with entries it cannot compare yet. The archive has an entry that this member has yet to write otherwise; it
+// was elected with the same empty entry as its original.
 func TestACloneThatIsBehindWaits(t *testing.T) {
 	for _, knows := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

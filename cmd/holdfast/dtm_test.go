@@ -110,7 +110,7 @@ func TestTheCommandLineUnderTheNameDTM(t *testing.T) {
 	}
 }
 
-// TestUnderTheNameDTM: the file's ports and times are those of the server, over HTTP and gRPC, at every address of the machine; it keeps
+// TestUnderTheNameDTM: the file's ports and times are those of the server, over HTTP and gRPC, at every address of the machine. It keeps
 // its transactions over a restart, and says once that it needs no database.
 func TestUnderTheNameDTM(t *testing.T) {
 	t.Parallel()

@@ -89,7 +89,7 @@ func strangers(t *testing.T, users bool) {
 		}
 		return answer
 	}
-	// What there is to change: a message and a TCC that may be submitted or aborted, each of which would call a service, and a topic.
+	// Things to change: a message and a TCC that may be submitted or aborted, each of which would call a service, and a topic.
 	step := s.steps.URL + "/do"
 	ours("POST", "/api/dtmsvr/prepare", fmt.Sprintf(`{"gid":"held","trans_type":"msg","query_prepared":%q,"steps":[{"action":%q}],"payloads":["SECRET"]}`, step, step))
 	ours("POST", "/api/dtmsvr/prepare", `{"gid":"booked","trans_type":"tcc"}`)

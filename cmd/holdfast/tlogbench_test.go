@@ -132,8 +132,8 @@ func bench(t *testing.T, args ...string) (r hammer.Report) {
 	return r
 }
 
-// through is a proxy of a log that changes its answers. change gets the path, how many requests of POST there were, and what
-// the log said, and returns what is said instead; an answer of 503 or 500 to a POST means that the log is not asked.
+// through is a proxy of a log that changes its answers. change gets the path, the number of POST requests so far, and the log's answer, and
+// returns the answer to give. An answer of 503 or 500 to a POST means that the log is not asked.
 func through(t *testing.T, to string, change func(path string, n int64, b []byte) (int, []byte)) string {
 	t.Helper()
 	u, err := url.Parse(to)

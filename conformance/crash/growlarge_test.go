@@ -68,7 +68,7 @@ func startLargeWriters(cli *clientv3.Client, n int, seed uint64) *largeWriters {
 	return l
 }
 
-// finish ends the writers and counts what a member has of them: keys, and those that hold neither the newest acknowledged value nor one in doubt.
+// finish ends the writers and counts a member's keys of theirs. wrong ones hold neither the newest acknowledged value nor one in doubt.
 func (l *largeWriters) finish(t *testing.T, nodes []*proctest.Node) (puts, keys, wrong int) {
 	t.Helper()
 	close(l.stop)

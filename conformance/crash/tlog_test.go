@@ -174,7 +174,7 @@ func tlogKill9(t *testing.T, nodes, kills int) {
 	stopPolls()
 	polls.Wait()
 
-	// All members come to one checkpoint that covers the acknowledged entries and every checkpoint that any client got: adds whose callers
+	// All members come to one checkpoint that covers the acknowledged entries and every checkpoint that any client got. Adds whose callers
 	// have gone may still come to the log.
 	var last *tiles.Checkpoint
 	var note []byte

@@ -252,8 +252,8 @@ func TestMkdirAllAtEveryCrashPoint(t *testing.T) {
 	}
 }
 
-// Where a name cannot be synced because nothing can be made there, a directory that is there is good enough: a volume mounted into
-// a read-only system.
+// If a name cannot be synced because nothing can be made there, an existing directory is good enough: a volume mounted into a read-only
+// system.
 func TestMkdirAllBelowWhatCannotBeSynced(t *testing.T) {
 	for _, refusal := range []error{syscall.EACCES, syscall.EROFS, syscall.EINVAL, syscall.ENOTSUP} {
 		d := NewFaulty(NewMem())

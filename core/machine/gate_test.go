@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A reader without the lock that finds the version unchanged has seen the state of one entry, also if others were published meanwhile; one
+// A reader without the lock that finds the version unchanged has seen the state of one entry, also if others were published meanwhile. One
 // that waits is let in by Open.
 func TestGateShowsWholeEntries(t *testing.T) {
 	var g Gate

@@ -381,7 +381,7 @@ func FuzzControlFrame(f *testing.F) {
 	})
 }
 
-// What is read between two entries may be of one that Status does not name yet: what may be shown of it goes by ReadIndex.
+// A read between two entries may see one that Status does not name yet: ReadIndex decides what may be shown.
 func TestTheReadIndexCoversWhatIsSeen(t *testing.T) {
 	m := archiving(t, 1)
 	n, looked := m.nodes[0], false

@@ -163,8 +163,8 @@ func TestAddWithMembersDown(t *testing.T) {
 	}
 }
 
-// An operator promotes a learner as soon as it is ready and up to date, so the check must not depend on figures that are
-// published twice a second.
+// An operator promotes a learner as soon as it is ready and up to date. So the check must not depend on figures that are published twice a
+// second.
 func TestALearnerThatIsReadyCanBePromoted(t *testing.T) {
 	m := newManual(t, 1)
 	lead := m.nodes[0]

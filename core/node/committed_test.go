@@ -140,8 +140,8 @@ func TestCommittedWaits(t *testing.T) {
 		es  []Entry
 		err error
 	}
-	// ask waits for the first entry that is not there yet. The status may say later than a proposer hears it that an entry is applied: one that is there
-	// already is answered, and the next is asked for.
+	// ask waits for the first entry that is not there yet. The status may report an applied entry later than a proposer hears of it: an
+	// existing one is answered, and the next is asked for.
 	from := n.Status().Applied + 1
 	ask := func(ctx context.Context) <-chan answer {
 		for {

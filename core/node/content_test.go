@@ -10,7 +10,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// The hash is of all rows but the mark that says how a member came to them, so a member that was given a snapshot has the same one.
+// The hash is of all rows but the mark of how a member came to them. So a member that was given a snapshot has the same one.
 func TestContentIsTheSameOnAllMembers(t *testing.T) {
 	m := newManual(t, 3)
 	far := m.nodes[2]

@@ -29,8 +29,8 @@ func (m *manual) wantVersion(key string, want int64) {
 	}
 }
 
-// A follower that gets "not the leader" from the member it has sent a command to knows nothing of the command: that member may
-// have led when it took it. Only a later term proves that it is dead.
+// A follower that gets "not the leader" from the member it has sent a command to knows nothing of the command. That member may have led
+// when it took it. Only a later term proves that it is dead.
 func TestARefusalOfOneThatLedIsNoProof(t *testing.T) {
 	m := newManual(t, 3)
 	leader, follower := m.nodes[0], m.nodes[1]

@@ -230,8 +230,8 @@ func FuzzForwardFrame(f *testing.F) {
 	})
 }
 
-// A call frame either runs the service it names with exactly what stands behind the name, or is answered "not the leader",
-// or, if it breaks off, ignored.
+// A call frame runs the named service with exactly the bytes behind the name, or is answered "not the leader", or, if it breaks off, is
+// ignored.
 func FuzzCallFrame(f *testing.F) {
 	f.Add(uint64(1), []byte("echo"), []byte("request"), 0)
 	f.Add(uint64(1)<<63, []byte("nobody"), []byte{}, 3)

@@ -205,8 +205,7 @@ func TestDoorsShareByBytes(t *testing.T) {
 	}
 }
 
-// However long a lane was alone, what comes into the other goes into the next entry; and having been idle gives no claim to more
-// than half.
+// However long a lane was alone, commands of the other go into the next entry; and idle time gives no claim to more than half.
 func TestIdlenessIsNoClaim(t *testing.T) {
 	for _, lanes := range [][2]Lane{{LaneKV, LaneTlog}, {LaneTlog, LaneKV}} {
 		busy, idle := lanes[0], lanes[1]
@@ -241,7 +240,7 @@ func TestIdlenessIsNoClaim(t *testing.T) {
 	}
 }
 
-// A command too large for what is left of an entry is the first of the next one: small ones do not slip past it for ever.
+// A command too large for the rest of an entry is the first of the next one: small ones do not slip past it for ever.
 func TestLargeCommandsHaveTheirTurn(t *testing.T) {
 	l := testLanes(1 << 30)
 	for range 100 {
@@ -259,8 +258,8 @@ func TestLargeCommandsHaveTheirTurn(t *testing.T) {
 	}
 }
 
-// Through the whole node: while entries of a transparency log wait by the megabyte, a put is in the next entry of the log; while
-// puts do, an add is.
+// Through the whole node: while a transparency log's entries wait by the megabyte, a put is in the next entry of the log. While puts wait,
+// an add is.
 func TestABulkLoadThroughOneDoorDoesNotHoldUpAnother(t *testing.T) {
 	m := newManual(t, 1)
 	n := m.nodes[0]

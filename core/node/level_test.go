@@ -14,7 +14,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// later is a machine of a build to come: its parts may be proposed from laterLevel on, and it writes what it is told under its letter.
+// later is a machine of a future build: its parts may be proposed from laterLevel on, and it writes its data under its letter.
 type later struct{ machine.Machine }
 
 const laterID entry.Machine = 'z'
@@ -83,7 +83,7 @@ func TestAForwardedPartAboveTheLevelIsRefused(t *testing.T) {
 	}
 }
 
-// A build that could not apply what the cluster logs may not join it, and one that could not go on from a directory does not start.
+// A build that could not apply the cluster's log may not join it, and one that could not go on from a directory does not start.
 func TestALowerBuildIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	n := startAlone(t, dir, withLater)

@@ -204,8 +204,8 @@ func TestCatchUpOverTheWire(t *testing.T) {
 	}
 }
 
-// Each member is restarted in turn while clients count up on all of them. What was acknowledged is there, exactly once; what ended
-// as unknown, because its own node stopped, may be there once or not at all.
+// Each member is restarted in turn while clients count up on all of them. Acknowledged counts are there, exactly once. Unknown ones,
+// because their own node stopped, may be there once or not at all.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "n1", "n2", "n3")

@@ -26,7 +26,7 @@ func (m *manual) blackout() {
 	m.leader()
 }
 
-// What was acknowledged is there after all members have lost their power at once, each time anew.
+// Acknowledged writes are there after all members have lost their power at once, each time anew.
 func TestAcknowledgedOutlivesEveryPowerCut(t *testing.T) {
 	for _, k := range []int{1, 3} {
 		m := newManual(t, k)

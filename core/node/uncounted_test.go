@@ -128,8 +128,8 @@ func TestTimeIsTakenUp(t *testing.T) {
 	}
 }
 
-// TestAChangeOfLeaderCostsNoTime: the first entry of a term has no stamp, which is no sign that the leader before lagged behind and that only the wall
-// clock can say how long ago it stamped.
+// TestAChangeOfLeaderCostsNoTime: the first entry of a term has no stamp. That is no sign that the previous leader lagged behind, nor that
+// only the wall clock knows the time of its stamp.
 func TestAChangeOfLeaderCostsNoTime(t *testing.T) {
 	m := newManual(t, 3)
 	leader := m.node(1)

@@ -18,8 +18,8 @@ func roundTrips(c *Traffic) uint64 {
 	return r.Count
 }
 
-// What one side says it has sent is what the other says it has received, with TLS and without, frames and streams alike; and each
-// knows how long the other takes to answer. Handlers never see what the measurement needs.
+// One side's sent counts are the other's received ones, with TLS and without, frames and streams alike. Each knows how long the other takes
+// to answer. Handlers never see the measuring frames.
 func TestBothSidesCountTheSame(t *testing.T) {
 	ca := certtest.NewAuthority("members")
 	for name, opts := range map[string]TCPOptions{"cleartext": {}, "tls": secured(ca, ca)} {

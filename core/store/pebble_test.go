@@ -128,8 +128,8 @@ func TestFailedFlushIsFatal(t *testing.T) {
 	broken.Store(false)
 }
 
-// TestHugeBatchStopsNobody: while the disk is busy with what one command deleted, the small commits behind it go on, until
-// they themselves are more than may wait in memory.
+// TestHugeBatchStopsNobody: while the disk is busy with one command's deletes, later small commits go on, until they themselves exceed the
+// memory bound.
 func TestHugeBatchStopsNobody(t *testing.T) {
 	var busy sync.Mutex // held: the disk writes nothing
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -139,8 +139,8 @@ func TestHugeBatchStopsNobody(t *testing.T) {
 		}
 		return nil
 	}))
-	// No flush of the store's own: it would begin another memtable, at a moment that depends on how busy the machine is, and
-	// that may be the one too many.
+	// No flush of the store's own: it would begin another memtable at a moment that depends on the machine's load, and that may be the one
+	// too many.
 	s := openTest(t, fs, Options{flushBytes: 1 << 40})
 	applied := uint64(0)
 	commit := func(rows int) {

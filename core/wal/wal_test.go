@@ -151,8 +151,8 @@ func TestTailIsBounded(t *testing.T) {
 	}
 }
 
-// TestEveryCrashPoint cuts the power during each call to the disk that an operation makes, with several fates for what was
-// not synced, and accepts only the state before or after.
+// TestEveryCrashPoint cuts the power during each call to the disk that an operation makes, with several fates for unsynced data. It accepts
+// only the state before or after.
 func TestEveryCrashPoint(t *testing.T) {
 	prepare := func(l *WAL) model {
 		var m model
@@ -292,8 +292,8 @@ func TestIdleLogMakesNoSync(t *testing.T) {
 	}
 }
 
-// TestSegmentsAreNumberedOnce asks for the next segment all the time while the writer goes from one to the next: no file may
-// be made under a number that is in use, or what was written to it is gone after a restart.
+// TestSegmentsAreNumberedOnce asks for the next segment all the time while the writer goes from one to the next. No file may be made under
+// a number in use, or its records are gone after a restart.
 func TestSegmentsAreNumberedOnce(t *testing.T) {
 	opt := Options{SegmentBytes: 4 << 10, CacheBytes: 1}
 	l, err := Open(disk.OS(), t.TempDir(), opt)

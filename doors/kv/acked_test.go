@@ -331,7 +331,7 @@ func TestWrittenButNotArchived(t *testing.T) {
 			}
 		})
 	}
-	// What has not taken effect, and what was only read, ends as ever when time is up.
+	// Refused writes and plain reads end as ever when time is up.
 	_, err := kv.Range(at("archive"), &pb.RangeRequest{Key: []byte("a")})
 	wantError(t, "range", err, rpctypes.ErrGRPCTimeout)
 	_, err = kv.Put(at("archive"), &pb.PutRequest{Key: []byte("a"), Lease: 99})

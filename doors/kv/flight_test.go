@@ -76,8 +76,8 @@ func TestLargeRequestsInFlightAreBounded(t *testing.T) {
 	wg.Wait()
 }
 
-// TestHalfALargeRequestIsInFlight: what has begun to come takes memory, whether the rest comes or not. A client that begins
-// more than there is room for hears so at once, from a call of any kind, and is not made to send it all first.
+// TestHalfALargeRequestIsInFlight: a begun request takes memory, whether the rest comes or not. A client that begins more than there is
+// room for hears so at once, from a call of any kind, before it has sent it all.
 func TestHalfALargeRequestIsInFlight(t *testing.T) {
 	t.Parallel()
 	conn := serveFake(t, newFakeMember(), Options{MaxFlightBytes: 3 << 20})

@@ -199,8 +199,8 @@ func inUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestPagesAreOfOneMoment: what changes of a transaction while its client takes the answer is not in it; what would make it neither the one
-// nor the other breaks it off.
+// TestPagesAreOfOneMoment: changes of a transaction while its client takes the answer are not in it. A change that would mix two states
+// breaks it off.
 func TestPagesAreOfOneMoment(t *testing.T) {
 	s := serve(t, Options{})
 	payload := strings.Repeat("p", 2_000_000)

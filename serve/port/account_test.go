@@ -330,8 +330,8 @@ func waits(p *Port, what uint64) (*client, *http2test.Wire) {
 	return c, w
 }
 
-// TestAStalledRequestMakesRoom: of the clients over HTTP/1.1 that send nothing of what they announced the one that holds the most, and none that sends,
-// or whose request is whole.
+// TestAStalledRequestMakesRoom: of the clients over HTTP/1.1 with stalled requests, the one that holds the most is closed. None is closed
+// that sends, or has a whole request.
 func TestAStalledRequestMakesRoom(t *testing.T) {
 	p := New(Options{})
 	long := time.Now().Add(-stallGrace - time.Second).UnixNano()

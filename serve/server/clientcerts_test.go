@@ -80,8 +80,8 @@ func open(c net.Conn) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// TestWhatADroppedAuthoritySignedIsClosed, on the side that accepts and on the one that dials, and only that: not what another authority of the file
-// has signed, and not what has expired since.
+// TestWhatADroppedAuthoritySignedIsClosed, on the accepting and on the dialling side, and only that. Certificates of another authority of
+// the file stay, and so do those expired since.
 func TestWhatADroppedAuthoritySignedIsClosed(t *testing.T) {
 	t.Parallel()
 	stays, goes := certtest.NewAuthority("stays"), certtest.NewAuthority("goes")

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/certtest"
 )
 
-// A certificate that has ended, ends soon, or is not good yet is named with the time and what to do; one that is good is not.
+// A certificate that has ended, ends soon, or is not good yet is named with the time and the remedy. A good one is not.
 func TestCertificatesThatEndAreNamed(t *testing.T) {
 	t.Parallel()
 	a, dir := certtest.NewAuthority("members"), t.TempDir()

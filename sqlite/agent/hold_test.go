@@ -62,7 +62,8 @@ func (l *long) checkpoint() {
 	l.r.exec(l.db, "pragma wal_checkpoint(passive)")
 }
 
-// TestAWALIsStartedAnew when it has a thousand frames and all but an eighth of that is copied into the database: SQLite copies what is left, most likely.
+// TestAWALIsStartedAnew when it has a thousand frames and all but an eighth of that is copied into the database: SQLite copies the rest,
+// most likely.
 func TestAWALIsStartedAnew(t *testing.T) {
 	for name, c := range map[string]struct {
 		copied, frames uint32

@@ -148,8 +148,8 @@ func TestAFileOfALevelIsNotMadeOfADatabaseThatIsGone(t *testing.T) {
 	}
 }
 
-// TestALargeSnapshotIsNotKeptInMemory: more than a third of what may wait in memory is read from the database while it is sent, which stays as it is
-// until then. A smaller one is kept, and the database goes on at once.
+// TestALargeSnapshotIsNotKeptInMemory: one larger than a third of the waiting room is read from the database while it is sent. The database
+// stays unchanged until then. A smaller one is kept, and the database goes on at once.
 func TestALargeSnapshotIsNotKeptInMemory(t *testing.T) {
 	for _, c := range []struct {
 		bytes int

@@ -167,8 +167,8 @@ func TestARefusedDatabaseIsNotSwitched(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotCapturedIsSaid: a program that leaves WAL mode is not fought, and what it writes then is said to be stored nowhere, at once and
-// at the end; when it comes back everything is stored.
+// TestWhatIsNotCapturedIsSaid: a program that leaves WAL mode is not fought, and its writes are reported as stored nowhere, at once and at
+// the end. When it comes back everything is stored.
 func TestWhatIsNotCapturedIsSaid(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		t.Run(fmt.Sprint("it comes back: ", back), func(t *testing.T) {

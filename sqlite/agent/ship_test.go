@@ -21,7 +21,7 @@ func (h *hand) commit() *ship {
 	return h.ships[len(h.ships)-1]
 }
 
-// TestGroupsCountInTheirOrder: a group is stored when all before it are, in any order of uploads, and the file of a level is sent when the
+// TestGroupsCountInTheirOrder: a group is stored when all before it are, in any order of uploads. The file of a level is sent when the
 // group at its end is stored.
 func TestGroupsCountInTheirOrder(t *testing.T) {
 	r := newRig(t)

@@ -303,8 +303,8 @@ func (r *rig) holder() *proctest.Process {
 	return p
 }
 
-// TestAFencedOwnerIsRenamedWhenNoProgramHasIt: writes are refused at once; the files keep their name while a program has them open, and get another
-// when it has ended, by this agent, at its own end at the latest, or by the next.
+// TestAFencedOwnerIsRenamedWhenNoProgramHasIt: writes are refused at once. The files keep their name while a program has them open. This
+// agent renames them when it has ended, at its own end at the latest, or the next agent does.
 func TestAFencedOwnerIsRenamedWhenNoProgramHasIt(t *testing.T) {
 	const soon, atEnd, next = "soon", "at the agent's end", "by the next agent"
 	for _, when := range []string{soon, atEnd, next} {

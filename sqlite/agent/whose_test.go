@@ -7,8 +7,8 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 )
 
-// TestWhoWroteLast: this disk was the last to write if the last group is its own, or the fence at the end, or if it began the replica and no other
-// agent has taken that over. Everything else belongs to another disk.
+// TestWhoWroteLast: this disk was the last to write if the last group is its own, or the fence at the end. It also was if it began the
+// replica and no other agent has taken that over. Everything else belongs to another disk.
 func TestWhoWroteLast(t *testing.T) {
 	const next = 12
 	// began is a disk whose agent has begun a replica and was killed, and whose only group cannot be read.

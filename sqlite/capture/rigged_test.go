@@ -218,8 +218,8 @@ func (f *followed) open() {
 	f.r.quiet()
 }
 
-// capture captures what there is, which has to be something, and looks whether the groups so far are the database, as
-// a new reader reads it.
+// capture captures the pending commits, of which there must be some, and checks whether the groups so far are the database, as a new reader
+// reads it.
 func (f *followed) capture() *Group {
 	f.t.Helper()
 	g, err := f.d.Capture()

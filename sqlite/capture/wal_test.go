@@ -53,8 +53,8 @@ func TestAGroupIsHeldPageForPage(t *testing.T) {
 	holds("its pages, with a commit behind them", true)
 }
 
-// TestPendingIsWhatWasCapturedSince: in bytes of pages, from a position in this WAL; all that was captured from this
-// WAL if the position is in another, or behind it, as after a power cut.
+// TestPendingIsWhatWasCapturedSince: in bytes of pages, from a position in this WAL. It is all captures from this WAL if the position is in
+// another, or behind it, as after a power cut.
 func TestPendingIsWhatWasCapturedSince(t *testing.T) {
 	f := followOne(t)
 	was, size := f.d.State().Position, int64(f.d.State().PageSize)

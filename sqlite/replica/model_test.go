@@ -21,8 +21,8 @@ import (
 
 var background = context.Background()
 
-// model is a replica with owners that come and go: their uploads land late and in any order, answers are lost, old owners do not know that
-// they are old, and takeovers are slow. What an owner was told is stored, without a gap before it, must be in every later restore.
+// model is a replica with owners that come and go. Their uploads land late and in any order, answers are lost, old owners do not know that
+// they are old, and takeovers are slow. A state that an owner was told is stored, without a gap before it, must be in every later restore.
 type model struct {
 	t      *testing.T
 	rng    *rand.Rand

@@ -27,7 +27,8 @@ func commits(t *testing.T, w *replicatest.Writer, n int) {
 	}
 }
 
-// compact adds a file of a higher level from min on up to the head, and removes the groups of level 0 that it covers, but for the newest ones.
+// compact adds a file of a higher level from min on up to the head, and removes the groups of level 0 that it covers, except the newest
+// ones.
 func compact(t *testing.T, w *replicatest.Writer, level int, min replica.TXID, newest int) {
 	t.Helper()
 	f, err := w.Compact(level, min)

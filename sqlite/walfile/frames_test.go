@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestFramesAreThoseOfTheWAL: the frames that SQLite has written, from the beginning and from every commit on, for every size of a page,
-// and also where they are more than is read at a time.
+// TestFramesAreThoseOfTheWAL: the frames that SQLite has written, from the beginning and from every commit on, for every size of a page.
+// Also for more frames than are read at a time.
 func TestFramesAreThoseOfTheWAL(t *testing.T) {
 	for _, size := range []int{512, 4096, 1 << 16} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {

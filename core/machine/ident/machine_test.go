@@ -211,8 +211,8 @@ func TestManagement(t *testing.T) {
 	}
 }
 
-// The point of the machine: a write that was found permitted before something changed is not let through after it, and a member
-// that has not heard of the switch lets no client through.
+// The point of the machine: a write that was found permitted before a change is refused after it. A member that has not heard of the switch
+// lets no client through.
 func TestNoWriteUnderAnOldCatalogue(t *testing.T) {
 	r := enabled(t)
 	put := entry.Part{Machine: entry.MachineKV, Body: kvpart.Append(nil, &kvpart.Part{Put: &kvpart.Put{Key: []byte("a")}})}

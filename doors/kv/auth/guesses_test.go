@@ -100,8 +100,8 @@ func TestAHostRunsOutOfGuesses(t *testing.T) {
 	}
 }
 
-// TestAUserRunsOutOfGuesses: many hosts that guess at one name slow one another down, whether it exists or not, but not the host its
-// owner comes from, nor guesses at other names.
+// TestAUserRunsOutOfGuesses: many hosts that guess at one name slow one another down, whether it exists or not. They slow neither the host
+// its owner comes from, nor guesses at other names.
 func TestAUserRunsOutOfGuesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuesses(1)

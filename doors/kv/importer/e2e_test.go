@@ -267,9 +267,9 @@ func TestASecuredDeploymentMovesIntoASecuredClusterOfThree(t *testing.T) {
 	}
 }
 
-// At the cut-over a lease may have ended at the source whose end the target learns of only from a later revision, when another
-// lease with a key has ended too. One without keys has to go: nothing that is still to come could take it away, and it would stay
-// for as long as it was granted. One that held a key at the cut-over has ended since.
+// At the cut-over a lease may have ended at the source. The target learns of its end only from a later revision, when another lease with a
+// key has ended too. One without keys has to go: no later change could take it away, and it would stay for its whole granted time. One that
+// held a key at the cut-over has ended since.
 func TestALeaseThatEndedBeforeTheCutOverDoesNotStay(t *testing.T) {
 	from, to := serve(t, 1, nil), serve(t, 1, nil)
 	ctx := context.Background()

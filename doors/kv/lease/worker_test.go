@@ -216,7 +216,7 @@ func TestDeposedLeaderNeitherRevokesNorRenews(t *testing.T) {
 }
 
 // TestLeaderThatSleptSaysOfNoLeaseThatItIsGone: a leader is stopped right after a round, and wakes when the lease would have expired
-// without a new leader's renewal: it must ask again before it says so.
+// without a new leader's renewal. It must ask again before it says so.
 func TestLeaderThatSleptSaysOfNoLeaseThatItIsGone(t *testing.T) {
 	m := newLeased()
 	m.grant(1, 10)

@@ -40,8 +40,8 @@ func benchRig(b *testing.B) *rig {
 
 func benchKey(i int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(i)) }
 
-// reportCPU adds the processor time of the whole process per operation: on a busy machine the only figure that means
-// anything, and it includes the store's flushes and compactions.
+// reportCPU adds the processor time of the whole process per operation. On a busy machine only that figure means anything, and it includes
+// the store's flushes and compactions.
 func reportCPU(b *testing.B) {
 	b.Helper()
 	var before syscall.Rusage
@@ -199,8 +199,8 @@ func BenchmarkScrub(b *testing.B) {
 	b.ReportMetric(float64(slowest.Milliseconds()), "slowest-ms")
 }
 
-// BenchmarkHugeDelete is one command that deletes what etcdctl's check perf leaves: 60,000 keys of 275 bytes with 1 KB values,
-// written by many clients in turn.
+// BenchmarkHugeDelete is one command that deletes the keys of etcdctl's check perf: 60,000 keys of 275 bytes with 1 KB values, written by
+// many clients in turn.
 func BenchmarkHugeDelete(b *testing.B) {
 	const keys, clients = 60_000, 200
 	st, err := store.Open(b.TempDir(), store.Options{CacheBytes: 64 << 20, MemtableBytes: 8 << 20})

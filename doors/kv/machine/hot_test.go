@@ -138,8 +138,8 @@ func TestAChangeWhileARowIsReadIsSeen(t *testing.T) {
 	}
 }
 
-// TestARowKeptBeforeTheStoreHasTheChange: a reader that came in before the gate was closed may look the key up until the batch is
-// visible; what it keeps then must not outlive that.
+// TestARowKeptBeforeTheStoreHasTheChange: a reader that came in before the gate was closed may look the key up until the batch is visible.
+// Its kept row must not outlive that.
 func TestARowKeptBeforeTheStoreHasTheChange(t *testing.T) {
 	r, st := openCounted(t)
 	r.must(putPart("k", "old"))

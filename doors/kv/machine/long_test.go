@@ -64,8 +64,8 @@ func TestATxnOfSingleKeysSeesOneState(t *testing.T) {
 	}
 }
 
-// TestListsOfLongValues: keys of one version and of many, short values among them, and some that are gone; in both directions, now and
-// at an earlier revision, whole and in pieces.
+// TestListsOfLongValues: keys of one version and of many, short values among them, and some that are gone. They are read in both
+// directions, now and at an earlier revision, whole and in pieces.
 func TestListsOfLongValues(t *testing.T) {
 	r := newRig(t, Options{})
 	name := func(i int) string { return fmt.Sprintf("k\x00%03d", i) }

@@ -234,8 +234,8 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// A member that has not heard of "auth enable" yet, or of a change of users, lets nothing through that was not judged by what
-// holds: the log knows, and by the time it has refused a write this member knows too.
+// A member may not have heard of "auth enable" yet, or of a change of users. It lets nothing through that the present catalogue has not
+// judged: the log knows, and once it has refused a write this member knows too.
 func TestAMemberThatHasNotHeard(t *testing.T) {
 	t.Parallel()
 	var s *server

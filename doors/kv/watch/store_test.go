@@ -32,8 +32,8 @@ func (c *counted) HistoryOf(from, to int64, maxBytes, maxChanges int, wanted fun
 }
 
 // TestQuietWatchersResumeOverTheRealStore: hundreds of watchers of quiet keys and prefixes, and some of busy ones, resume over thousands of
-// changes of others while more come and old ones are compacted. Each is sent what happened, progress is answered behind that, and history
-// is walked a few times for all of them, not once for each.
+// changes of others. More come meanwhile and old ones are compacted. Each gets its events, progress is answered behind that, and history is
+// walked a few times for all of them, not once for each.
 func TestQuietWatchersResumeOverTheRealStore(t *testing.T) {
 	t.Parallel()
 	const quiet, changes, after = 200, 12_000, 2_000

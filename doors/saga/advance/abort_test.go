@@ -90,8 +90,8 @@ func TestASagaIsAbortedBeforeItBegins(t *testing.T) {
 	h.ends("order", "failed p p p p")
 }
 
-// TestASagaIsAbortedAcrossLeaders: the one that comes after does not know how far the other had come without the log, so it undoes
-// all that may have been.
+// TestASagaIsAbortedAcrossLeaders: the next leader does not know how far the other had come without the log, so it undoes all that may have
+// been done.
 func TestASagaIsAbortedAcrossLeaders(t *testing.T) {
 	h := newHouse(t)
 	old := h.lead(1, Options{})

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// bank is services that outlive every leader and do each branch once, as those with DTM's barrier do: a call that comes again changes
-// nothing and gets the same answer, a compensation without its action keeps that from being done later. It notes what must never happen.
+// bank is services that outlive every leader and do each branch once, like those with DTM's barrier. A repeated call changes nothing and
+// gets the same answer, and a compensation without its action keeps that from being done later. It notes forbidden events.
 type bank struct {
 	h *house
 
@@ -94,8 +94,8 @@ func (b *bank) hear(name string, r outcall.Result) {
 	}
 }
 
-// mortal is a leader's Caller and log, which die at a moment: each call and each command has two, before it takes effect and before its
-// outcome is heard.
+// mortal is a leader's Caller and log, which die at a moment. Each call and each command has two such moments, before it takes effect and
+// before its outcome is heard.
 type mortal struct {
 	b *bank
 

@@ -31,7 +31,7 @@ func (s *silent) Go(req *outcall.Request, done func(outcall.Result)) (cancel fun
 	}
 }
 
-// TestServicesThatHangLeaveMemory: transactions of services that hang take what memory there is but for what is kept, and those of a service that has
+// TestServicesThatHangLeaveMemory: transactions of hanging services take all memory except the reserve, and those of a service that has
 // answered go on.
 func TestServicesThatHangLeaveMemory(t *testing.T) {
 	const n = 3000

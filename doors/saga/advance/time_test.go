@@ -330,8 +330,8 @@ func (l *looks) Held() bool {
 	return l.Machine.Held()
 }
 
-// TestATimerThatFiresBeforeItsPassHasHeard: the command that ends a pass is applied, and the time it sets has come before the pass knows
-// that it is over, because its process was not on the processor. The transaction is carried on all the same.
+// TestATimerThatFiresBeforeItsPassHasHeard: the command that ends a pass is applied, and its time has come before the pass knows that it is
+// over, because its process was off the processor. The transaction is carried on all the same.
 func TestATimerThatFiresBeforeItsPassHasHeard(t *testing.T) {
 	h := newHouse(t)
 	m := &looks{Machine: h.m}

@@ -62,8 +62,8 @@ func TestStrangersLeavePlaces(t *testing.T) {
 	}
 }
 
-// TestAHangingCallMakesRoom: where every place is taken by a first call that hangs, the oldest is given up for a service that answers, and for one
-// that was never called.
+// TestAHangingCallMakesRoom: where every place is taken by a first call that hangs, the oldest is given up. It makes room for a service
+// that answers, and for one that was never called.
 func TestAHangingCallMakesRoom(t *testing.T) {
 	const all = 16
 	n := newNet(t, Options{InFlight: all, Timeout: 50 * time.Millisecond})

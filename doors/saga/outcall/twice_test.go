@@ -172,8 +172,8 @@ func TestATrialThatIsTurnedAway(t *testing.T) {
 	}
 }
 
-// TestATrialGoesFirst: the call that tries an endpoint waits in front of those that wait for what comes of it, or none of them would ever
-// have its turn.
+// TestATrialGoesFirst: the trial of an endpoint waits in front of the calls that wait for its result, or none of them would ever have its
+// turn.
 func TestATrialGoesFirst(t *testing.T) {
 	t.Parallel()
 	const first = 40 * time.Millisecond

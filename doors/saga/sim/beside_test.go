@@ -15,7 +15,7 @@ import (
 // has not.
 type strike func(w *sim.World, n int, done func()) (disarm func())
 
-// atDisk cuts the power in the middle of a disk operation of one member, and that of all others with it if all is set: then only what was
+// atDisk cuts the power in the middle of a disk operation of one member, and that of all others with it if all is set. Then only data
 // synced on a majority is left.
 func atDisk(victim func(w *sim.World) *sim.Member, all bool) strike {
 	return func(w *sim.World, n int, done func()) func() {

@@ -114,8 +114,8 @@ func TestACheckpointIsNotedBeforeItIsShown(t *testing.T) {
 	}
 }
 
-// TestOnlyTheLeaderIsToldThatItIsBehind: what a place holds beyond this member's log is evidence only once the member has all that was
-// acknowledged; one that was deposed learns nothing from it.
+// TestOnlyTheLeaderIsToldThatItIsBehind: a place's content beyond this member's log is evidence only once the member has everything
+// acknowledged. A deposed one learns nothing from it.
 func TestOnlyTheLeaderIsToldThatItIsBehind(t *testing.T) {
 	m, l, key := begun(t, 3)
 	place := Place{Name: "there", Ask: func(_ context.Context, l *tlogmachine.Log) (string, error) {

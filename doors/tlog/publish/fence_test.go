@@ -118,8 +118,8 @@ func (s *slowStore) place() *Objects {
 	return NewObjects(store, 0)
 }
 
-// TestNoPublishedCheckpointGoesBack: a hundred leaders in turn, each cut off while the store may still hold its upload, which is applied
-// after the next one, or the one after that, has published.
+// TestNoPublishedCheckpointGoesBack: a hundred leaders in turn, each cut off while the store may still hold its upload. That is applied
+// after the next leader, or the one after it, has published.
 func TestNoPublishedCheckpointGoesBack(t *testing.T) {
 	m := newAlone(t, 1)
 	s := newSlowStore(t, m.key.Verifier())

@@ -106,7 +106,7 @@ func (l *listener) Accept() (net.Conn, error) {
 
 var errFull = status.Error(codes.ResourceExhausted, "no room")
 
-// serve runs a gRPC server behind Conns. Its method /t/Size answers how long a message is, and errFull for one that was turned away;
+// serve runs a gRPC server behind Conns. Its method /t/Size answers with a message's length, and errFull for one that was turned away.
 // /t/Wait answers when the client gives up; /t/Each answers each message of a stream.
 func serve(t *testing.T, r Room) (addr string, conns chan *Conn) {
 	t.Helper()
@@ -184,8 +184,8 @@ func invoke(ctx context.Context, c *grpc.ClientConn, method string, n int) (size
 	return int(binary.BigEndian.Uint32(answer)), nil
 }
 
-// TestServerTakesWhatStandsInForAMessage: a message that was turned away is, to the codec, the sixteen bytes in its place; the rest of it
-// is dropped and given back to the connection's window, so that the connection goes on for as long as its client likes.
+// TestServerTakesWhatStandsInForAMessage: for the codec, a message that was turned away is the sixteen bytes in its place. The rest of it
+// is dropped and given back to the connection's window, so that the connection goes on as long as its client likes.
 func TestServerTakesWhatStandsInForAMessage(t *testing.T) {
 	r := &counted{room: room{left: 100_000}}
 	addr, conns := serve(t, r)
