@@ -13,10 +13,11 @@ import (
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// importSecured is importUnderLoad where both sides want a certificate of their own authority and a password, and the target runs under the
-// name etcd with etcd's flags. Users change on the source all the while, and its members are started again, so that tokens and connections
-// of the import end before it does. An etcd 3.4 forgets its tokens when it stops. Those of the 3.7 are signed, good for three seconds and
-// outdated after each change. At last an import that shows root's own certificate and knows no password finds both sides the same.
+// importSecured is importUnderLoad with certificates and passwords. Both sides want a certificate of their own authority, and the target
+// runs under the name etcd with etcd's flags. Users change on the source all the while, and its members are restarted. So tokens and
+// connections of the import end before it does. An etcd 3.4 forgets its tokens when it stops. Those of the 3.7 are signed, good for three
+// seconds and outdated after each change. At last an import that shows root's own certificate and knows no password finds both sides the
+// same.
 func importSecured(e *env) {
 	if e.holdfast == "" {
 		return

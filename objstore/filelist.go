@@ -35,7 +35,7 @@ func (s *File) List(ctx context.Context, prefix, after string) iter.Seq2[Listed,
 
 // walk yields the files below a directory, whose name is empty or ends with a slash; it returns false when the caller has had enough. above
 // are the directories on the way there. A link back to one of them is an error, for its list would have no end. A named pipe or another
-// special file is listed as an empty object, so that its reader gets ErrSpecial and does not take it for missing.
+// special file is listed as an empty object. So its reader gets ErrSpecial and does not take it for missing.
 func (s *File) walk(ctx context.Context, dir, after string, above []disk.ID, yield func(Listed, error) bool) (more bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err

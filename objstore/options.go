@@ -21,7 +21,7 @@ func WithMode(mode fs.FileMode) Option { return func(s *File) { s.mode = mode } 
 func OnDisk(f disk.FS) Option { return func(s *File) { s.fs = f } }
 
 // MustExist keeps the store from making its directory: without one every call ends with ErrSwapped. It is for a caller that knows that the
-// store was used before: a missing directory is then an unmounted disk and not a new store.
+// store was used before. A missing directory is then an unmounted disk and not a new store.
 func MustExist() Option { return func(s *File) { s.mustExist = true } }
 
 // ExactMode is WithMode of permissions that a person wrote down: the umask takes nothing of them.

@@ -116,7 +116,7 @@ func (s *S3) putOnce(ctx context.Context, name string, size int64, r io.Reader, 
 }
 
 // repeat makes attempts until one does not fail with a transient error. The client makes none by itself for a body that it cannot rewind,
-// and it is not given one: it would rewind while the connection of a failed attempt may still read it.
+// and it is not given one. It would rewind while the connection of a failed attempt may still read it.
 func (s *S3) repeat(ctx context.Context, attempt func() error) (err error) {
 	pause := firstPause
 	for i := range attempts {

@@ -99,8 +99,8 @@ func (h *host) Skew(r *rand.Rand) {
 	h.clock.Jump(Between(r, -time.Hour, time.Hour))
 }
 
-// Catch runs seeds of a build with a deliberate defect (Options.Break, Options.Defect) until a run breaks a promise of one of these kinds,
-// and names it. It fails if none of 60 did, if a promise of another kind was broken, or if the seed fails without the defect.
+// Catch runs seeds of a build with a deliberate defect (Options.Break, Options.Defect). It stops when a run breaks a promise of one of
+// these kinds, and names it. It fails if none of 60 did, if a promise of another kind was broken, or if the seed fails without the defect.
 func Catch(opt Options, kinds ...string) (found string, err error) {
 	for opt.Seed = 1; opt.Seed <= 60; opt.Seed++ {
 		v := Run(opt).Failure

@@ -16,7 +16,7 @@ import (
 //	entries  each: u term, type, bytes data, CRC of its index and these
 //	end      state hash after the last entry, CRC of that, of the head and of the hash of all entries up to the last
 //
-// An entry's own CRC tells which one is damaged. The hash is of entries and not of the previous object, so that it does not depend on where
+// An entry's own CRC tells which one is damaged. The hash is of entries and not of the previous object. So it does not depend on where
 // another leader has cut the log (docs/adr/0016). The byte table is docs/formats/archive.md.
 const (
 	spanMagic = "HFSPAN01" // the digits are the version
@@ -155,7 +155,7 @@ func uvarintLen(v uint64) int {
 }
 
 // endSum is the CRC at the end, which holds the parts together. It is not a CRC of the bytes as they stand. A CRC over a text followed by
-// the text's own CRC says nothing of the text, so it would only count the bytes of the checked parts.
+// the text's own CRC says nothing of the text. It would only count the bytes of the checked parts.
 func endSum(object []byte, after Hash, state uint64) uint32 {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], state)

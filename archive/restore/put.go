@@ -19,7 +19,7 @@ var ErrOtherHistory = errors.New("a snapshot of another history")
 // number of bytes after each piece. One piece is in memory at a time, and a second one where there is one of its name already. r is read to
 // its end, and not closed.
 //
-// The result is the manifest as it lies in the store. It may be another member's, with other pieces: a snapshot of the same state at that
+// The result is the manifest as it lies in the store. It may be another member's, with other pieces. A snapshot of the same state at that
 // index is as good, and the pieces just put are leftovers.
 //
 // Errors: r's, the store's and ctx's; a *archive.Fault for an object that is damaged; ErrOtherHistory. Nothing is repeated here, and the

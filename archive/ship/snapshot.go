@@ -166,7 +166,7 @@ func (t *term) take(root bool) (*taken, format.Tip, error) {
 		format.Tip{Cluster: t.w.cluster, Timeline: t.w.timeline, Last: m.Index, Term: m.Term}, nil
 }
 
-// snapshots takes a snapshot when the log since the last one is as large as that, so that a restore reads no more than twice the state. It
+// snapshots takes a snapshot when the log since the last one is as large as that one. So a restore reads no more than twice the state. It
 // also takes one every day with writes.
 func (t *term) snapshots() {
 	if t.snapped.wallNs == 0 && t.snapped.index > 0 { // of a log that had no time yet: the day begins now

@@ -224,8 +224,8 @@ func (t *term) manifests() (all []uint64, err error) {
 	return all, err
 }
 
-// from finds the end of the archive from a known index on: the end of a span, or a snapshot behind which the log continues (root). Nil: the
-// archive does not have it any more. errTwoBeginnings: the end has to be found from a snapshot.
+// from finds the end of the archive from a known index on. That is the end of a span, or a snapshot behind which the log continues (root).
+// Nil: the archive does not have it any more. errTwoBeginnings: the end has to be found from a snapshot.
 func (t *term) from(known uint64, root bool) (*beginning, error) {
 	here, err := t.upTo(known, root)
 	if err != nil || here == nil {

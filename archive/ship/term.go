@@ -464,8 +464,9 @@ func (t *term) cut() bool {
 	return true
 }
 
-// stateAfter returns how many of the first n of pending a span can have so that the state hash at its end is known, and the hash. It is 0
-// if no hash is known. A member remembers only the newest hashes; older ones come from the stamps of leaders on later entries.
+// stateAfter returns the hash of the state at the end of a span of pending, and the number of entries of that span. It may have fewer than
+// n, so that the hash is known. The number is 0 if no hash is known. A member remembers only the newest hashes; older ones come from the
+// stamps of leaders on later entries.
 func (t *term) stateAfter(n int) (int, uint64, error) {
 	ask := func(n int) (uint64, bool, error) {
 		ctx, done := t.context(patience)

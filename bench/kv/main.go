@@ -214,8 +214,8 @@ func run(ctx context.Context, cfg *config) error {
 	rates := make(map[string]float64) // server and cell → operations per second seen last
 	for _, c := range cells {
 		for r := range cfg.rounds {
-			// Rounds alternate between servers and begin with another one each time, so that a slow spell of the machine or
-			// a warm cache falls on all alike.
+			// Rounds alternate between servers, and each begins with another server. So a slow spell of the machine or a warm cache falls
+			// on all alike.
 			for i := range cfg.servers {
 				server := cfg.servers[(i+r)%len(cfg.servers)]
 				if server == "floor" && c.Nodes > 1 {

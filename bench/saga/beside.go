@@ -31,7 +31,7 @@ type Beside struct {
 	Hanging Latency `json:"beside_it"`
 }
 
-// Latency is of sagas from when they should have been sent to their end: a late one does not hide the wait that made it late.
+// Latency is of sagas from the planned sending time to their end. A late one does not hide the wait that made it late.
 type Latency struct {
 	Sagas int     `json:"sagas"`
 	P50   float64 `json:"p50_ms"`

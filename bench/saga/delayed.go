@@ -18,8 +18,8 @@ const (
 	delaySeconds    = 10
 )
 
-// Delayed says how late messages were delivered that should wait. A message is late by what passed between the end of its delay, counted
-// from just before it was submitted, and the call: what the submit took is in it. One called sooner than its delay is early.
+// Delayed says how late messages were delivered that should wait. A message is late by the time between the end of its delay and the call.
+// The delay is counted from just before the submit, so the duration of the submit is included. One called sooner than its delay is early.
 type Delayed struct {
 	Server   string  `json:"coordinator"`
 	Killed   bool    `json:"leader_killed"`

@@ -110,9 +110,9 @@ func (f *Figure) deviation() float64 {
 	return host.Deviation(x)
 }
 
-// times is how many times as much f has as the other: the median over the rounds of the ratio within a round, where both were measured one
-// after the other. The ratio of two medians would not do: each may come from another spell of the machine. NaN if there is nothing to
-// compare.
+// times is how many times as much f has as the other. It is the median over the rounds of the ratio within a round, where both were
+// measured one after the other. The ratio of two medians would not do: each may come from another spell of the machine. NaN if there is
+// nothing to compare.
 func (f *Figure) times(other *Figure, of func(*Sample) float64) float64 {
 	if f == nil || other == nil {
 		return math.NaN()

@@ -14,7 +14,7 @@ import (
 const inOwnNetwork = "HOLDFAST_BENCH_NETWORK"
 
 // ownNetwork runs this program again in a network namespace of its own, and ends with it; in there it returns. DTM's ports lie in the range
-// from which the kernel gives outgoing connections theirs: one client's connection there, or one that ended a minute ago, and the
+// from which the kernel takes ports for outgoing connections. With one client's connection there, or one that ended a minute ago, the
 // coordinator cannot listen. Ports of other programs' servers do not matter either.
 func ownNetwork() error {
 	if os.Getenv(inOwnNetwork) != "" {

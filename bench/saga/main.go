@@ -10,10 +10,10 @@
 //   - delayed: 10,000 delayed messages over ten seconds, and with the leader of three killed meanwhile;
 //   - timers: a million open timers, a restart, and those that are due then.
 //
-// It prints tables with the coordinator's CPU per saga, says of each bar the project set itself whether it was reached, and leaves every
-// round as JSON and a plot. Coordinators listen at DTM's own port, which the bench service has built in, so everything runs in a network of
-// its own (home.go). Every answer is compared with the services' calls and the databases' content: a round with one failed request, one
-// call missing or one too many is void.
+// It prints tables with the coordinator's CPU per saga, and says of each of the project's own bars whether it was reached. Every round is
+// left as JSON, with a plot. Coordinators listen at DTM's own port, which the bench service has built in, so everything runs in a network
+// of its own (home.go). Every answer is compared with the services' calls and the databases' content. A round with one failed request, one
+// missing call or one too many is void.
 package main
 
 import (

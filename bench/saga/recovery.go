@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// recovered is how many sagas are open when the coordinator is killed, over so many services that hang, because a coordinator may
-	// limit the calls to one.
+	// recovered is the number of open sagas when the coordinator is killed. They are spread over so many hanging services because a
+	// coordinator may limit the calls to one.
 	recovered        = 10_000
 	recoveryServices = 40
 	// hangTimeout is how long a coordinator may wait for an answer, in seconds: longer than it takes to get them all to hang.

@@ -56,7 +56,7 @@ func (w work) barriers(coordinated bool) int {
 	return 0
 }
 
-// transactions and statements are how many of them the report counts for one global transaction: the services' own, and with DTM four
+// transactions and statements are the report's numbers for one global transaction. They count the services' own, and with DTM four
 // statements and two transactions of its own. DTM has two statements more for its branches, and one for each barrier. A coordinator without
 // a database has none of its own.
 func (w work) transactions(server string) int {

@@ -1,17 +1,18 @@
 // Command sql measures the published report's five workloads of sysbench, which is Debian's and unmodified, on Holdfast and on Debian's
 // MariaDB. Both sync every commit, in alternating rounds on one machine. It prints transactions and queries a second, the 95th percentile,
-// the server's CPU for each statement, its memory and the errors, by number where the server counts them. Then it prints the goals and
-// their results.
+// the server's CPU for each statement, and its memory. Errors are printed by number where the server counts them. Then it prints the goals
+// and their results.
 //
 // Both have the same memory: MariaDB's buffer pool is Holdfast's --memory without 512 MiB, which MariaDB needs beside it. From 200 threads
 // on MariaDB runs twice, with a thread for each connection and with a pool of threads, and the better one counts.
 //
-// A sweep that was ended goes on with -resume: what the report has of the same build, data and memory is not measured again, cell by cell.
+// A sweep that was ended continues with -resume. Cells that the report already has for the same build, data and memory are not measured
+// again.
 //
 // With -tpcc it measures TPC-C instead, by go-tpc. It judges the conditions of the specification by queries of its own, kills both servers
 // in the middle of a round and judges them again.
 //
-// sysbench shares the machine with the servers: at many threads on few cores the ratio of rates says less about them than their CPU for
+// sysbench shares the machine with the servers. At many threads on few cores the ratio of rates says less about them than their CPU for
 // each statement does. There is no floor beside them yet.
 package main
 

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfastdb/holdfast/bench/host"
 )
 
-// place is the part of the machine that a server and its load get, and what else is special there; the zero place is all of the
-// machine for both.
+// place is the part of the machine that a server and its load get, with its special settings. The zero place is all of the machine for
+// both.
 type place struct {
 	server, load []string // words before the command lines
 	flags        []string // more flags of the server

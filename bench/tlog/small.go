@@ -56,7 +56,7 @@ func (b *bench) smallMachine(ctx context.Context) error {
 	return nil
 }
 
-// measureSmall gives each server a cgroup of its own, if one may be made: it must not be charged for file pages of the previous server.
+// measureSmall gives each server a cgroup of its own, if one may be made. A server must not be charged for file pages of the previous one.
 func (b *bench) measureSmall(ctx context.Context, f *Figure, window time.Duration, at place) (err error) {
 	if g, none := newCgroup(smallMemory); none == nil {
 		defer func() { err = errors.Join(err, g.close()) }()

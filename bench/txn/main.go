@@ -1,6 +1,6 @@
-// Command txn measures transactions on rows without SQL and without the wire: sysbench's shapes over doors/sql/txn, on a whole member in
-// this process, with every commit synced. Its figures are the upper bound for the doors in front of it, and show their cost. It is no
-// comparison with another server: bench/sql is.
+// Command txn measures transactions on rows without SQL and without the wire. It runs sysbench's shapes over doors/sql/txn, on a whole
+// member in this process, with every commit synced. Its figures are the upper bound for the doors in front of it, and show their cost. It
+// is no comparison with another server: bench/sql is.
 package main
 
 import (

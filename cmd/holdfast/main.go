@@ -40,7 +40,7 @@ func commands() []*cli.Command {
 }
 
 // heapSample is the number of allocated bytes between two samples of the heap profile (GET /debug/pprof/heap of --admin). At Go's half a
-// mebibyte every buffer for a large value is recorded with its stack: 1 to 2 % of the CPU of such a load.
+// mebibyte every buffer for a large value is recorded with its stack. That is 1 to 2 % of the CPU of such a load.
 const heapSample = 8 << 20
 
 func main() {

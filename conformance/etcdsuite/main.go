@@ -5,8 +5,8 @@
 //
 // Every test is a run of its own. Two run at once where each can be given a network of its own, one otherwise: the suite's ports are fixed.
 // A test that fails beside another is run again alone, and only then counts. A failure that is not in known_failures.txt ends the run with
-// status 1, and so does a listed one that passes, or a test that skips itself although it should not. A run that is not quick writes its
-// lines of RESULTS-suites.md, where the original's results stand beside ours.
+// status 1. So does a listed test that passes, or a test that skips itself although it should not. A run that is not quick writes its lines
+// of RESULTS-suites.md, where the original's results stand beside ours.
 package main
 
 import (

@@ -8,8 +8,9 @@
 // With -etcd the members are that etcd: where the original does not pass, nothing is tested. It is no client library's test and measures
 // nothing. A run against Holdfast writes RESULTS-kube.md.
 //
-// With -crowd one member has an API server with 200 custom resource definitions, a thousand watches through the JSON gateway and a jetcd
-// client with 500. It cuts none of them for so long. scripts/jetcd.sh brings jetcd. Such a run writes RESULTS-crowds.md.
+// With -crowd one member has many clients. They are an API server with 200 custom resource definitions, a thousand watches through the JSON
+// gateway and a jetcd client with 500. It cuts none of them for so long. scripts/jetcd.sh brings jetcd. Such a run writes
+// RESULTS-crowds.md.
 package main
 
 import (
@@ -24,8 +25,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/results"
 )
 
-// kinds are the created objects' kinds, by turns. The API server answers watches of config maps from its own cache, and those of secrets,
-// for which apiServer.start switches the cache off, by a watch of ours for each.
+// kinds are the created objects' kinds, by turns. The API server answers watches of config maps from its own cache. Those of secrets, for
+// which apiServer.start switches the cache off, it answers by a watch of ours for each.
 var kinds = []string{"configmaps", "secrets"}
 
 const namespace = "conformance"

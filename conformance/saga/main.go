@@ -1,5 +1,5 @@
-// Command saga runs DTM's own quick start and programs around its Go, Python and Java clients, all of them unchanged, against a Holdfast,
-// or against DTM itself. It judges no single answer: the programs know what their services must have seen. scripts/dtm.sh and
+// Command saga runs DTM's own quick start and programs around its Go, Python and Java clients, all of them unchanged. They run against a
+// Holdfast, or against DTM itself. It judges no single answer: the programs know what their services must have seen. scripts/dtm.sh and
 // scripts/dtmclients.sh bring what it runs.
 //
 //	saga [-against ours|original] [-quick]

@@ -40,8 +40,8 @@ type edge struct {
 	why string
 }
 
-// judgeLists compares the answers with the final lists. It looks for an order of all effective transactions which explains their reads: one
-// behind the other, and none before one that had ended when it began. The error names the anomaly.
+// judgeLists compares the answers with the final lists. It looks for an order of all effective transactions that explains their reads. No
+// transaction may come before one that had ended when it began. The error names the anomaly.
 func judgeLists(finals [][]int64, all []*record) error {
 	by := map[int64]*record{}
 	for _, r := range all {

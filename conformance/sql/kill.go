@@ -237,8 +237,8 @@ func judge(n *proctest.Node, all []*writer) (unknown int, err error) {
 	return unknown, nil
 }
 
-// positions returns the transaction that each writer is at. It fails if one is not between the writer's bounds, if a transaction is there
-// in part, or if an index has other rows than its table.
+// positions returns the transaction that each writer is at. It fails if one is not between the writer's bounds, or if a transaction is
+// there in part. It also fails if an index has other rows than its table.
 func positions(n *proctest.Node, all []*writer, bounds func(*writer) (least, most int64)) (at []int64, err error) {
 	c, err := connect(n, "kills")
 	if err != nil {

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// users has Debian's mariadb client log in as users of both plugins, by the right password and a wrong one, and be kept to its database.
+// users has Debian's mariadb client log in as users of both plugins, by the right password and a wrong one. Each user must be kept to its
+// database.
 func (s *suite) users() (string, error) {
 	root, err := connect(s.node(), "")
 	if err != nil {

@@ -84,7 +84,8 @@ type judged struct {
 // mostAgain bounds how often a script may differ in another way each time it is played, before that counts.
 const mostAgain = 3
 
-// judge compares a script on both servers. A statement that differs for a known reason is left out, and the rest is played again, so that every script is compared to its end.
+// judge compares a script on both servers. A statement that differs for a known reason is left out, and the rest is played again. So every
+// script is compared to its end.
 func judge(s *script, theirs, ours *side) (*judged, error) {
 	j := &judged{script: s}
 	for again := 0; ; {

@@ -170,7 +170,8 @@ func (tx *transaction) locks(st *step, table, index string, key int, pointed boo
 	return !tx.rejects(st, table) && (st.verb != verbRead || tx.level == "SERIALIZABLE") && st.touches(table, index, key, pointed && tx.level != "SERIALIZABLE")
 }
 
-// rejects reports whether a step reads a whole table at READ COMMITTED by a condition that no index serves: rows that it rejects are not locked.
+// rejects reports whether a step reads a whole table at READ COMMITTED by a condition that no index serves. Rows that it rejects are not
+// locked.
 func (tx *transaction) rejects(st *step, table string) bool {
 	return tx.level == "READ COMMITTED" && len(st.spans) == 1 && st.spans[0].table == table && st.spans[0].index == "" && st.has(" WHERE ")
 }

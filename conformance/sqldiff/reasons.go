@@ -264,7 +264,8 @@ func (d *difference) has(table, index string, key int) bool {
 	return slices.ContainsFunc(d.rec.held(table, d.at-1), func(h held) bool { return h.key(index) == key })
 }
 
-// lockedRow reports whether a transaction names the record that is waited for by any index: a row that is found by one is locked in the primary key, too.
+// lockedRow reports whether a transaction names the awaited record by any index. A row that is found by one is locked in the primary key,
+// too.
 func lockedRow(s *script, d *difference, tx *transaction, w *wait) bool {
 	if tx.locked(s, w.table, w.index, w.key, false) {
 		return true

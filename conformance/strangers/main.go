@@ -1,7 +1,7 @@
 // Command strangers attacks every door of a Holdfast server, as strangers on a network may, beside a well-behaved client of every door.
-// Each attack has a server of its own with --memory 256MiB, and runs from one address and again from 64, without TLS and again with it. The
-// server must stay below 300 MB and alive, the client's p99 below five times what it is alone, and none of its streams and connections may
-// end.
+// Each attack has a server of its own with --memory 256MiB. It runs from one address and again from 64, without TLS and again with it. The
+// server must stay below 300 MB and alive, and the client's p99 below five times its value without the attack. None of the client's streams
+// and connections may end.
 //
 // Honest crowds come last: a thousand streams, and a thousand connections, that stay open beside writers.
 //

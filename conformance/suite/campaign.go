@@ -16,7 +16,8 @@ type Campaign struct {
 	Budget time.Duration // no test is begun after this time; 0: no bound
 }
 
-// Part gives each test a network of its own, or says why that cannot be and has one test run at a time: the suites' ports are fixed.
+// Part gives each test a network of its own, because the suites' ports are fixed. If that cannot be, it says why and has one test run at a
+// time.
 func (c *Campaign) Part(ctx context.Context) {
 	if why := CanApart(ctx); why != nil {
 		fmt.Println("one test at a time: no networks of their own here:", why)

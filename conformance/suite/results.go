@@ -22,8 +22,8 @@ func Summary(all []Result, took time.Duration) string {
 // sides are the columns of the table, by the tested server.
 var sides = []string{"original", "ours"}
 
-// Write writes the table of the named tests under the head, keeping the cells without a result in this run of one side, "original" or
-// "ours". It calls the original by its name.
+// Write writes the table of the named tests under the head. against is the side of this run, "original" or "ours". Cells without a result
+// in this run are kept. It calls the original by its name.
 func Write(file, head, original string, names []string, against string, all []Result, known Known) error {
 	t := results.NewTable(1, results.Heading{Text: "test"}, results.Heading{Text: original}, results.Heading{Text: "Holdfast"})
 	if _, err := t.Load(file); err != nil {

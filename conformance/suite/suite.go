@@ -1,6 +1,6 @@
-// Package suite runs the tests of a third party's compiled Go test binary, each in a process of its own, and judges the outcome by
-// committed lists of known failures. It starts no server: the tests do, with the programs in a directory they are pointed at. It does not
-// build anything: scripts do.
+// Package suite runs the tests of a third party's compiled Go test binary, each in a process of its own. It judges the outcome by committed
+// lists of known failures. It starts no server: the tests do, with the programs in a directory they are pointed at. It does not build
+// anything: scripts do.
 package suite
 
 import (
@@ -171,7 +171,7 @@ type Known struct {
 }
 
 // News describes how a result differs from the lists, "" if it does not. A test that should run and skips itself differs, because it looks
-// green and is not; so does a listed failure that passes, because the list would hide its return.
+// green and is not. So does a listed failure that passes, because the list would hide its return.
 func (k Known) News(r Result) string {
 	switch {
 	case r.Verdict == Failed && k.Failing[r.Name] == "":

@@ -88,8 +88,8 @@ func (s *suite) serve(b *bucket, db *database) error {
 	return db.read("live")
 }
 
-// began waits until the door shows the first checkpoint. A new log has none for moments after the server is ready: before it signs, it asks every place
-// of publication whether there is a later one.
+// began waits until the door shows the first checkpoint. A new log has none for moments after the server is ready. Before it signs, it asks
+// every place of publication whether there is a later one.
 func (s *suite) began() error {
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		_, err := sizeAt(s.door())

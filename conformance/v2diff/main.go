@@ -1,4 +1,4 @@
-// Command v2diff sends the same random scripts of v2 requests to etcd 3.4 and to Holdfast and compares every answer: status, headers (those
+// Command v2diff sends the same random scripts of v2 requests to etcd 3.4 and to Holdfast. It compares every answer: status, headers (those
 // for pages of other origins too) and body. Indexes are counted from the script's first and times left out. Listings that were not
 // requested sorted are compared as sets. It is not a load test: requests go one after another.
 //

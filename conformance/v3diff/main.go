@@ -1,4 +1,4 @@
-// Command v3diff sends the same random scripts of etcd's gRPC requests to etcd 3.7.3 and to Holdfast and compares every answer: all fields,
+// Command v3diff sends the same random scripts of etcd's gRPC requests to etcd 3.7.3 and to Holdfast. It compares every answer: all fields,
 // errors with code and text, and every watch's events, in order. Revisions are counted from the script's first. Ids, terms and remaining
 // lease times are left out, and so is how a stream's content is cut into messages. It speaks through the generated stubs: a client library
 // would retry and smooth over what is looked for here. Some calls have their messages in gzip, and some requests go through the JSON

@@ -50,7 +50,7 @@ func (s *script) recipe() error {
 	return s.elect()
 }
 
-// ownLease draws the id of a lease whose id the script has chosen, rarely of none. A key of a recipe has its lease's id in its name, so a
+// ownLease draws the id of a lease whose id the script has chosen, rarely of none. A key of a recipe has its lease's id in its name. A
 // lease whose id the server chose would give other keys on the two sides.
 func (s *script) ownLease() int64 {
 	var own []int64

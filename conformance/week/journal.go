@@ -28,7 +28,8 @@ type failure struct {
 	text         string
 }
 
-// clientNotice is how long after a member has come back a client's connection to it may still be the old one, or wait for its next try.
+// clientNotice is the time that a client may need to notice a returned member. Until then its connection may be the old one, or wait for
+// its next try.
 const clientNotice = 3 * time.Second
 
 func newJournal() *journal { return &journal{away: map[string][]span{}} }

@@ -26,7 +26,7 @@ type Spec struct {
 	// DescribePart prints a part on one line, DescribeRow a row of the store. Neither prints secrets. nil: bytes are printed.
 	DescribePart func(body []byte) string
 	DescribeRow  func(key, value []byte) string
-	// Restore converts one of the machine's rows for a new cluster that is made from a snapshot; keep is false for a row to be dropped. The
+	// Restore converts one of the machine's rows for a new cluster that is made from a snapshot. keep is false for a row to be dropped. The
 	// result may share value's memory. nil: rows stay as they are.
 	Restore func(key, value []byte) (row []byte, keep bool, err error)
 	// FromClient reports whether clients send such parts: while authentication is on, one is refused without a Pass. nil: they do not.

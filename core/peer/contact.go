@@ -29,8 +29,9 @@ type Contact struct {
 	seldom bool
 }
 
-// Lost returns how long the other member has been unreachable, 0 if it is reachable: no frame comes from it, or none can be sent to it.
-// resumed is the time since this process started, or since it ran again after a pause: the silence of the pause does not count.
+// Lost returns how long the other member has been unreachable, 0 if it is reachable. Unreachable means that no frame comes from it, or none
+// can be sent to it. resumed is the time since this process started, or since it ran again after a pause: the silence of the pause does not
+// count.
 func (c *Contact) Lost(resumed time.Duration) time.Duration {
 	var lost time.Duration
 	for _, d := range []time.Duration{c.Heard, c.Down, c.Unanswered} {

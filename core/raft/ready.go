@@ -52,7 +52,7 @@ type ReadState struct {
 	Context []byte
 }
 
-// Ready is the driver's work now: send Send at once, hand each of Writes to the WAL in order, apply Commits and then call Applied with
+// Ready is the driver's work now. Send Send at once, hand each of Writes to the WAL in order, apply Commits and then call Applied with
 // them.
 type Ready struct {
 	Send    []Outgoing

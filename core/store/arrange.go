@@ -16,7 +16,7 @@ import (
 // mostStretches is for how many stretches it is worth it.
 const mostStretches = 16
 
-// stretch is a part of a batch in which keys ascend and begin with the same two bytes: a machine's letter and one of its spaces. A single
+// stretch is a part of a batch in which keys ascend. They begin with the same two bytes: a machine's letter and one of its spaces. A single
 // row behind many is thus a stretch of its own.
 type stretch struct{ first, last operation }
 

@@ -61,7 +61,7 @@ func prepareDir(fs vfs.FS, dir string) (number int, fresh bool, err error) {
 		}
 	}
 	// Only the first generation may be missing: later ones were complete before CURRENT named them. If an operator has deleted it, the
-	// store comes up empty at applied index 0, and the node refuses unless the log still begins at 1.
+	// store comes up empty at applied index 0. The node then refuses unless the log still begins at 1.
 	return number, number == 1, nil
 }
 

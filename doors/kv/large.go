@@ -203,7 +203,7 @@ func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, si
 	return nil, etcderr.Of(err)
 }
 
-// nextStep is the bound for the next attempt of an answer that was too large for step: about its known size, if any, with a margin.
+// nextStep is the bound for the next attempt of an answer that was too large for step. It is about its known size, if any, with a margin.
 func nextStep(err error, about bool, step, third, most int64) int64 {
 	next := third
 	var large *kvmachine.TooLargeError

@@ -10,7 +10,7 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// The quota is judged here, before a command is proposed, never at Apply: members may have different quotas and must still come to the same
+// The quota is judged here, before a command is proposed, never at Apply. Members may have different quotas and must still come to the same
 // state.
 
 const (

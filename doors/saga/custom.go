@@ -12,7 +12,8 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// custom is the client's custom_data: the start time of a message or a saga, the order of a saga's steps, and a workflow's name and input.
+// custom is the client's custom_data. It has the start time of a message or a saga, the order of a saga's steps, and a workflow's name and
+// input.
 type custom struct {
 	delayMs    int64
 	concurrent bool

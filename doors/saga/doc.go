@@ -8,6 +8,6 @@
 // Errors are DTM's where its clients look. Final failures are 409, Aborted and -32901; transactions under way are 425, FailedPrecondition
 // and -32902.
 //
-// No body of a success has the word FAILURE in it. Other errors tell the client whether to send the request again: 503 if it has provably
-// had no effect, 500 with "it is not known" otherwise.
+// No body of a success has the word FAILURE in it. Other errors tell the client whether to send the request again. They are 503 if it has
+// provably had no effect, 500 with "it is not known" otherwise.
 package saga

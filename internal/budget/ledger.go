@@ -148,7 +148,8 @@ type Entry struct {
 	Claim string
 	Kind  Kind
 	Share int64
-	// May is its present bound: for a lender below its share while it lends, for a Kept or Open claim above it while lenders can lend.
+	// May is its present bound. It is below its share for a lender while it lends, and above it for a Kept or Open claim while lenders can
+	// lend.
 	May int64
 	// Held is its bytes, -1 if they are not counted.
 	Held int64

@@ -32,7 +32,7 @@ const (
 	giveCaches
 )
 
-// policy decides from the allocated bytes when a process has come to rest: allocation makes it large, and is known without asking any part
+// policy decides from the allocated bytes when a process has come to rest. Allocation makes it large, and is known without asking any part
 // of it. Time is since some moment; it is handed in.
 type policy struct {
 	periods Periods

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Buckets are log-linear. Every power of two of nanoseconds from 2^minExp to 2^maxExp is cut into 2^subBits equal parts, so a quantile is
+// Buckets are log-linear. Every power of two of nanoseconds from 2^minExp to 2^maxExp is cut into 2^subBits equal parts. So a quantile is
 // off by at most half a part, 3.2 %. A fixed list of bounds, as Prometheus clients use it, would not do. It would be too coarse around the
 // 100 µs of an fdatasync, or too long to search on every write.
 const (

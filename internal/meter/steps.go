@@ -41,7 +41,7 @@ func (s *Step) Add(n int64)            { s.Total.Add(uint64(n)) }
 // Since is Done with the time that passed since start.
 func (s *Step) Since(n int, start time.Time) { s.Done(n, time.Since(start)) }
 
-// Begin counts one item and returns its start time. It returns the zero time for seven of eight, which are not timed: in a step of a
+// Begin counts one item and returns its start time. It returns the zero time for seven of eight, which are not timed. In a step of a
 // microsecond, reading the clock twice would be a good part of it. End records what Begin timed.
 func (s *Step) Begin() time.Time {
 	if s.Total.n.Add(1)%8 != 1 {

@@ -23,7 +23,7 @@ const (
 	freeBytes = 1 << 20
 )
 
-// tries is how often the work is repeated before it counts as too dear: the machine is shared, and collecting garbage is charged to an
+// tries is how often the work is repeated before it counts as too dear. The machine is shared, and collecting garbage is charged to an
 // allocating goroutine.
 const tries = 8
 

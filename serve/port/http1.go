@@ -160,7 +160,7 @@ func shed(ctx *fasthttp.RequestCtx) {
 // keptBody is the largest body whose buffer stays with its connection.
 const keptBody = 16 << 10
 
-// holdBody takes room for the answer a handler has made, beyond the room taken before (HoldAnswer, Asker): the client may take it at any
+// holdBody takes room for the answer a handler has made, beyond the room taken before (HoldAnswer, Asker). The client may take it at any
 // time, or never. Without room it drops the answer of a read. An answer to a change is kept and counted: the change has happened, and a
 // client told to come again would repeat it.
 func (p *Port) holdBody(ctx *fasthttp.RequestCtx) {

@@ -1,5 +1,5 @@
-// Package server is `holdfast serve`. It has the configuration from flags, environment and file, certificates, log lines, and the start and
-// end of one member with all doors of the build. It walks the list of doors and names none.
+// Package server is `holdfast serve`. It has the configuration from flags, environment and file, certificates, and log lines. It starts and
+// ends one member with all doors of the build. It walks the list of doors and names none.
 package server
 
 import (

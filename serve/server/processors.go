@@ -98,8 +98,8 @@ func (p *processors) demand(now time.Duration) bool {
 	return changed
 }
 
-// tick records how long processors have been in use by now, for work or by a thread that syncs the log, and the duration of a sync. It
-// reports whether want has changed.
+// tick records how long processors have been in use by now, for work or by a thread that syncs the log. It also records the duration of a
+// sync. It reports whether want has changed.
 func (p *processors) tick(now, used, sync time.Duration) bool {
 	span := now - p.at
 	if span < leastSpan {

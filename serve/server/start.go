@@ -66,7 +66,7 @@ func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err err
 	s := &Server{setup: su, log: log, room: newRoom(su.Node.Dir, su.Node.WALDir, log), handshakes: seldom{log: log}, failed: make(chan error, 1), conns: budget.ConnectionsOf(su.Node.MemoryBytes, port.OpenFiles())}
 	s.own.s = s
 	su.Join.PeerConns = s.conns.Peers
-	// The doors' own listeners open only when the member is ready: a port that is bound but not served would hold clients away from other
+	// The doors' own listeners open only when the member is ready. A port that is bound but not served would hold clients away from other
 	// members. So they are tried now, and the data directory is not touched if one is in use.
 	tried := slices.Clone(su.Peers)
 	for _, d := range su.Services {

@@ -2,8 +2,8 @@
 // chain. A waiting commit is answered when everything up to it is stored. It takes a replica over when it starts and finds out when another
 // agent has taken it. It makes the files of higher levels and removes the files they replace.
 //
-// It never writes to a database or its WAL (Config.ToWAL has SQLite do so, once), knows no SQL, and never touches the commit log of a node.
-// sqlite/replica owns a replica's files, sqlite/capture finds the commits, sqlite/gate has the socket.
+// It never writes to a database or its WAL (Config.ToWAL has SQLite do so, once). It knows no SQL, and never touches the commit log of a
+// node. sqlite/replica owns a replica's files, sqlite/capture finds the commits, sqlite/gate has the socket.
 package agent
 
 import (

@@ -271,7 +271,7 @@ func (d *database) room() bool {
 }
 
 // covering finds the group that holds a commit: one in flight may have been captured before the commit's message came. A commit that names
-// no frame is in the last captured group: a group that was not read from a WAL has no place in one either.
+// no frame is in the last captured group. A group that was not read from a WAL has no place in one either.
 func (d *database) covering(w *waiter) uint64 {
 	if !w.commit.Lone && w.conn != nil && w.commit.Frame > 0 {
 		for _, s := range d.ships {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// witnessGrace is how long after its capture a commit may be announced by a connection with the extension: the message is sent directly
+	// witnessGrace is how long after its capture a commit may be announced by a connection with the extension. The message is sent directly
 	// after the commit.
 	witnessGrace = 200 * time.Millisecond
 	// witnessExcuse is the largest distance from a commit's capture to a message that explains it without naming it. Such messages are a

@@ -1,6 +1,6 @@
-// Package capture takes commits out of a SQLite database's files, in groups: the pages that changed since the last group, with the
-// database's checksum before and after. It keeps one checksum of every page in memory, so it finds changes also where the WAL does not show
-// them.
+// Package capture takes commits out of a SQLite database's files, in groups. A group is the pages that changed since the last group, with
+// the database's checksum before and after. It keeps one checksum of every page in memory, so it finds changes also where the WAL does not
+// show them.
 //
 // It knows no bucket and no name, does not decide when to capture, and writes nothing.
 package capture

@@ -16,7 +16,7 @@ type Entry struct {
 	Name  string
 	Owner uint64 // node id; 0: Litestream's
 	Pages uint32 // size of the database behind it
-	// Place is the file's role in the replica: in its chain or a level of it, an orphan beside the chain, or ahead of a gap.
+	// Place is the file's role in the replica. It is in its chain or a level of it, an orphan beside the chain, or ahead of a gap.
 	Place string
 	Wrong string // why it could not be read; "": it was
 }

@@ -179,7 +179,7 @@ func plausible(files []replica.File) (pages int64) {
 	return pages + 1 // the page that is never stored
 }
 
-// hidden is a file that is not in whole, and may end with a later state of the time t than upTo, whole's last; nil: none.
+// hidden is a file that is not in whole. It may end with a later state of the time t than upTo, whole's last; nil: none.
 func hidden(files, whole []replica.File, upTo replica.TXID, t time.Time) *replica.File {
 	next := replica.TXID(0) // the first end behind upTo
 	for _, f := range whole {

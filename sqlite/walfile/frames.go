@@ -16,7 +16,7 @@ const (
 // ErrDamaged: the frames are not those that the wal-index speaks of.
 var ErrDamaged = errors.New("the WAL is not what its index says")
 
-// Frame is a frame's header: its page number, and in the last frame of a commit the size of the database in pages (0 in others).
+// Frame is a frame's header. It has its page number, and in the last frame of a commit the size of the database in pages (0 in others).
 type Frame struct {
 	Number, Page, Commit uint32
 }

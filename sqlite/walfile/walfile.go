@@ -1,6 +1,6 @@
-// Package walfile is a SQLite database's files, as one more of the processes that share them. It reads commits, holds a read mark so that
-// the WAL is not started anew before it has read it, and starts the WAL anew itself. The rules are those of sqlite.org/walformat.html and
-// of SQLite's wal.c and os_unix.c; the numbers below are theirs.
+// Package walfile is a SQLite database's files, as one more of the processes that share them. It reads commits, and holds a read mark so
+// that the WAL is not started anew before it has read it. It also starts the WAL anew itself. The rules are those of
+// sqlite.org/walformat.html and of SQLite's wal.c and os_unix.c; the numbers below are theirs.
 //
 // It runs no SQL, writes neither to the database nor to its WAL, and never makes one of the files. It changes only the wal-index, which is
 // memory that processes share. Linux only: it needs locks that belong to an open file, because a process loses SQLite's own whenever it

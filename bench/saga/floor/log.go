@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// fileBytes is written once at start and then overwritten in a circle: fdatasync of preallocated space needs no metadata, as in any log
+	// fileBytes is written once at start and then overwritten in a circle. fdatasync of preallocated space needs no metadata, as in any log
 	// worth comparing with.
 	fileBytes = 64 << 20
 	maxQueued = 4096

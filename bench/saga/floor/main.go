@@ -1,7 +1,7 @@
 // Command floor is the least that a durable coordinator of sagas can do. It decodes a submit, puts it in a group, and writes the group to
 // one file with one fdatasync. It calls both actions in turn, writes a second record in the same way, and answers. It speaks as much of
-// DTM's HTTP API as a load tool that waits for results needs, and shows what the services, the tool and HTTP leave possible on a machine.
-// It is no coordinator: it recovers nothing, retries nothing, compensates nothing, and must never be compared as if it did.
+// DTM's HTTP API as a load tool that waits for results needs. It shows the rate that services, tool and HTTP allow on a machine. It is no
+// coordinator: it recovers nothing, retries nothing, compensates nothing, and must never be compared as if it did.
 //
 //	floor -listen 127.0.0.1:36789 -dir DIR
 package main

@@ -120,8 +120,8 @@ func (c *campaign) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// test runs tests in one process after another until each has a verdict: where one ends the process, it has failed, and the rest
-// goes on without it.
+// test runs tests in one process after another until each has a verdict. A test that ends the process has failed, and the rest continues
+// without it.
 func (c *campaign) test(log string, names []string, patience time.Duration) (all []suite.Result, err error) {
 	for len(names) > 0 {
 		text, err := c.process(log, names, patience)

@@ -6,7 +6,7 @@
 //
 // The suite knows fixed ports, so everything runs in a network of its own where the machine lets this user make one. All tests run in one
 // process, as DTM runs them, except those that are known to fail. A failed test runs again alone, with a fresh database and a fresh server,
-// and only then counts. A failure that is not in known_failures.txt ends the run with status 1, and so does a listed one that passes, or a
+// and only then counts. A failure that is not in known_failures.txt ends the run with status 1. So does a listed test that passes, or a
 // test that skips itself. A run of all tests replaces its cells of RESULTS-saga-suite.md.
 package main
 

@@ -188,8 +188,8 @@ func (o *objects) flip(ctx context.Context, name string) error {
 	return errors.Join(err, os.WriteFile(name, b, 0o600))
 }
 
-// sameContent reports whether two files of a replica say the same in other bytes: LZ4 has several ways to write down a run of zeros, and an LTX file's
-// checksum is over what is not compressed.
+// sameContent reports whether two files of a replica say the same in other bytes. LZ4 has several ways to write down a run of zeros, and an
+// LTX file's checksum is over its uncompressed content.
 func sameContent(a, b []byte) bool {
 	x, err1 := content(a)
 	y, err2 := content(b)

@@ -289,7 +289,7 @@ func (p *place) duel(prefix string, two [2]*machine) error {
 	return errors.Join(started[:]...)
 }
 
-// copies stops an agent cleanly, so that the next one on its disk needs no fence, and starts two, on that disk and on a copy of it.
+// copies stops an agent cleanly, so that the next one on its disk needs no fence. It then starts two, on that disk and on a copy of it.
 func (r *run) copies(ctx context.Context, p *place) (string, error) {
 	acked := 0
 	for i := range r.rounds {

@@ -107,7 +107,7 @@ func play(ctx context.Context, tools *rig.Tools, c cell, dir, foreign string) (o
 }
 
 // lay makes the directories, the file and the links to it. Where the two can have different paths, the application has one and the agent
-// another; with `run` both have the same, as one command line has it.
+// another. With `run` both have the same, as one command line has it.
 func (s *stage) lay() error {
 	real := filepath.Join(s.dir, "real")
 	if err := os.Mkdir(real, 0o755); err != nil {

@@ -144,7 +144,7 @@ func (a *Access) Permitted(part *kvpart.Part, body []byte) (_ []entry.Part, err 
 	return []entry.Part{pass, {Machine: entry.MachineKV, Body: body}}, nil
 }
 
-// limited adds the keys that the user may write to a part about leases: the lease may have other keys by the time the part is applied.
+// limited adds the keys that the user may write to a part about leases. The lease may have other keys by the time the part is applied.
 func (a *Access) limited(part *kvpart.Part, body []byte) ([]byte, error) {
 	spans, all := a.st.Writable(a.name)
 	if all {

@@ -24,7 +24,7 @@ const (
 )
 
 // guesses picks the next password to compare among those whose buckets have a token. It picks one from the host with the most tokens left,
-// and among equals the last to come: in a flood the oldest are about to give up. So a right password waits only for the comparisons under
+// and among equals the last to come. In a flood the oldest are about to give up. So a right password waits only for the comparisons under
 // way, however many guesses come from other hosts.
 //
 // Names and hosts are kept as hashes with a secret of this process: they are the clients' to choose, at any length. A name without a user

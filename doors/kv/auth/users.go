@@ -49,7 +49,7 @@ type Options struct {
 
 	// Bounded returns the context that a request may wait under, Life ends with the door. RequestTimeout bounds what waits under Life.
 	Bounded func(ctx context.Context) context.Context
-	// Written holds back the result of a change until it is as durable as its client asked for; bound is the context that the request waits
+	// Written holds back the result of a change until it is as durable as its client asked for. bound is the context that the request waits
 	// under. nil: only for the wait of Propose itself.
 	Written        func(ctx, bound context.Context, res *entry.Result) error
 	Life           context.Context

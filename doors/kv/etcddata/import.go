@@ -17,7 +17,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/budget"
 )
 
-// An import writes the store as a log with the same changes would have: in pieces as large as an entry, so that memory stays bounded.
+// An import writes the store as a log with the same changes would have. The pieces are as large as an entry, so memory stays bounded.
 const (
 	importBytes = 2 << 20
 	importRows  = 4096

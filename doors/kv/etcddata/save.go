@@ -20,7 +20,7 @@ import (
 	kvmachine "github.com/holdfastdb/holdfast/doors/kv/machine"
 )
 
-// saveReserve is the free space that a file under way leaves on the disk: the log on the same disk must not run out of it.
+// saveReserve is the free space that a file under way leaves on the disk. The log on the same disk must not run out of it.
 const saveReserve = 256 << 20
 
 // ErrNoRoom: the disk of the data directory is too full for a temporary file.

@@ -1,5 +1,5 @@
 // Package importer moves a running etcd to another server that speaks etcd's API. It copies all v3 keys at one revision, with their leases,
-// follows the source by watch until it is told to stop, and then compares both sides. The v2 keys of a source that has them are copied
+// and follows the source by watch until it is told to stop. Then it compares both sides. The v2 keys of a source that has them are copied
 // beside them in the same way (tree).
 //
 // It is a client of both sides and knows nothing of Holdfast's inside, so what it writes passes the same checks as any client's write. It
@@ -8,7 +8,7 @@
 //
 // The copy is a comparison that repairs: a pass walks both sides in key order and writes only what differs. One code serves the first pass,
 // a resumed run, and a source that compacted our revision. So no state has to be kept between runs. The rejected design was a journal of
-// the copied keys. It would have had to be right about leases that ended and keys that changed while no import ran. Memory is bounded:
-// pages and streams are read as they are written, and the connection holds a watch back when the target is the slower side. Only the table
+// the copied keys. It would have had to be right about leases that ended and keys that changed while no import ran. Memory is bounded.
+// Pages and streams are read as they are written, and the connection holds a watch back when the target is the slower side. Only the table
 // of leases grows, by some hundred bytes each, and a v2 tree is held whole, as its server does.
 package importer

@@ -25,7 +25,7 @@ type along struct {
 }
 
 const (
-	// lookedUp is the number of versions looked up one by one before an iterator is opened: opening one costs about as much as so many
+	// lookedUp is the number of versions looked up one by one before an iterator is opened. Opening one costs about as much as so many
 	// Gets.
 	lookedUp = 2
 	// fewVersions is the highest version of a key that the iterator finds even if blocks are read for it. Keys with higher versions have
@@ -40,7 +40,7 @@ const (
 	shortSteps = 4
 	// unknownVersions is how many a key may have had.
 	unknownVersions = 1 << 62
-	// farAfter is the number of versions after which it checks the cache: at most one part in farShare of the blocks may have been read
+	// farAfter is the number of versions after which it checks the cache. At most one part in farShare of the blocks may have been read
 	// from disk.
 	farAfter = 16
 	farShare = 4

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// changes are the keys of [key, end) that changed after one revision and not after another: a read in the past lays them over the current
+// changes are the keys of [key, end) that changed after one revision and not after another. A read in the past lays them over the current
 // rows. They are gathered from the rows by revision. Of those, nothing above a readable revision is ever dropped, nor the versions they
 // name. Immutable once made, so that reads share one.
 type changes struct {

@@ -6,13 +6,13 @@ import (
 	"sync/atomic"
 )
 
-// hotRows keeps the current versions of frequently read keys with their values, so that such a read looks into none of the store's
-// memtables and tables. Behind one flushed table that look was a twelfth of the cost of reading a small row. For a value of 10 KB, which is
-// looked up twice and copied, it was more than a third.
+// hotRows keeps the current versions of frequently read keys with their values. Such a read looks into none of the store's memtables and
+// tables. Behind one flushed table that look was a twelfth of the cost of reading a small row. For a value of 10 KB, which is looked up
+// twice and copied, it was more than a third.
 //
 // It is exact. A row is valid while the count of its place is the same as before the row was read from the store. Publish raises the count
 // of every key the entry changed: after the store has the change, before any reader hears of its revision. So a row that is valid after a
-// reader learned of revision R is the key's row at R, or a later one by its own revision.
+// reader learned of revision R is the key's row at R. Or it is a later one by its own revision.
 //
 // A place holds one key, and keys that share one displace each other. A key is only kept when it is the second at its place to be asked for
 // in a row. So a single pass over many keys keeps nothing. Answers pass a row's value to the transport without a copy. No goroutine may

@@ -23,8 +23,8 @@ func (m *Machine) Unfinished() bool { return m.now.edge != m.now.compacted }
 func (m *Machine) Scrubbed() int64 { return m.pubEdge.Load() }
 
 // scrub carries on dropping history below the compacted revision. Walking the changes in order, it drops a version when its replacing
-// change lies at or below the target, and a deletion when it lies below. A watch resumed exactly at the target must still see a deletion
-// there.
+// change lies at or below the target. A deletion is dropped when it lies below. A watch resumed exactly at the target must still see a
+// deletion there.
 func (m *Machine) scrub(b store.Batch) error {
 	s := &m.now
 	if s.target == s.edge { // nothing under way

@@ -9,7 +9,7 @@ import (
 )
 
 // span is the blocks' knowledge of an interval [key, end) at one moment. It has the number of keys between the first and the last fence
-// inside, and the parts still to be walked, in rows of the same moment.
+// inside. The parts still to be walked are beside it, in rows of the same moment.
 type span struct {
 	inner int64
 	whole bool // no fence lies in the interval: all of it is to be walked

@@ -10,7 +10,7 @@ import (
 
 // sweep is a delete of very many keys (DeleteRange.ByRange), which have no slots. The current rows are deleted by one range. The rows kept
 // of each key are written while the store is read, in one pass and in the order of the rows. A slot, a write and one more deleted row for
-// each key, as in other deletes, took twice as long, and the writes of all clients wait for it. Later reads of the entry must find the keys
+// each key, as in other deletes, took twice as long. The writes of all clients wait for it. Later reads of the entry must find the keys
 // deleted: slots, scans and counts of the entry look here.
 type sweep struct {
 	key, end []byte // [key, end) as requests mean it

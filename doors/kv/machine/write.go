@@ -37,8 +37,8 @@ func (m *Machine) writeRows(b store.Batch) {
 	}
 }
 
-// makeRoom sizes the batch of one command that deletes very many keys. A batch of 50 MB that grew by doubling left twice that as garbage,
-// in a process with a budget of only a few times as much. So did a batch of a mebibyte of large values, on each entry.
+// makeRoom sizes the batch of one command that deletes very many keys. A batch of 50 MB that grew by doubling left twice that as garbage.
+// The process has a budget of only a few times as much. So did a batch of a mebibyte of large values, on each entry.
 func (m *Machine) makeRoom(b store.Batch) {
 	const many, large = 1024, 16 << 10
 	if len(m.entry.writes) < many && m.entry.valueBytes() < large {

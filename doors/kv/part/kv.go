@@ -139,7 +139,7 @@ const MustLevel = 2
 // Part is one kv command part; exactly one pointer is set, but that Within may stand beside Put, Txn or Revoke.
 type Part struct {
 	// Must stands beside Txn: the part is rejected with CompareFailed unless every compare of the Txn holds, and with it the whole command.
-	// A false compare must then be a refusal and not a result: parts of other machines in the command are to count only if this one does.
+	// A false compare must then be a refusal and not a result. Parts of other machines in the command are to count only if this one does.
 	Must   bool
 	Within *Within
 

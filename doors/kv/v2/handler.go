@@ -22,7 +22,7 @@ import (
 // Options tune a Handler. The zero value is etcd's defaults, without users.
 type Options struct {
 	// Catalogue reports whether users must show who they are, and the revision of users and roles that this is read from; nil: never. With
-	// authentication on, only HTTP Basic of a user with RootBasic true, at the returned revision, is let in: v2 has no users of its own
+	// authentication on, only HTTP Basic of a user with RootBasic true, at the returned revision, is let in. v2 has no users of its own
 	// here.
 	Catalogue func() (authEnabled bool, revision uint64)
 	RootBasic func(host, user, password string) (revision uint64, ok bool)

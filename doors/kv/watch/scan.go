@@ -9,12 +9,12 @@ import (
 )
 
 // To catch up on a range that has long been quiet, all changes elsewhere must be walked. One scan does that for all watchers of such
-// ranges. It walks the changes once, from the watcher furthest behind to the present, and queues for each its events, as the hub does with
-// new ones. A watcher takes part when its stream's writer has seen that few of many changes concern it (Stream.catchUp). One with many
-// events is better served by its writer, at the pace of its client. It leaves to the hub at the end of a round, or before, when its queue
-// is full or an error occurs. Then its writer goes on from there, and may come back for the next round. Rejected: a scan for each watcher,
-// since a thousand of them walk the same history a thousand times. Also rejected: a scan that waits for a client, since it would hold up
-// all others.
+// ranges. It walks the changes once, from the watcher furthest behind to the present. It queues for each watcher its events, as the hub
+// does with new ones. A watcher takes part when its stream's writer has seen that few of many changes concern it (Stream.catchUp). One with
+// many events is better served by its writer, at the pace of its client. It leaves to the hub at the end of a round, or before, when its
+// queue is full or an error occurs. Then its writer goes on from there, and may come back for the next round. Rejected: a scan for each
+// watcher, since a thousand of them walk the same history a thousand times. Also rejected: a scan that waits for a client, since it would
+// hold up all others.
 type scan struct {
 	index               // those that take part in the round
 	at    int64         // the next revision the round looks at

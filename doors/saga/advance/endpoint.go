@@ -108,7 +108,7 @@ func (t *term) place(p *pass, url string) *endpoint {
 	return e
 }
 
-// Shares of memory, in 64ths: from the first on an endpoint has a share of it, from the second on one that hangs begins no call. From the
+// Shares of memory, in 64ths. From the first on, an endpoint has a share of it; from the second on, one that hangs begins no call. From the
 // third on a stranger begins none: the rest is for services that answer.
 const (
 	all64     = 64
@@ -368,8 +368,8 @@ func (t *term) rebound() {
 	t.load()
 }
 
-// metIs notes that the fate of a transaction is known, and starts the read of the next stranger if it was the one chosen by meet. It
-// reports whether it was. The caller holds mu, and calls load without it.
+// metIs notes that the fate of a transaction is known. It starts the read of the next stranger if the transaction was the one chosen by
+// meet. It reports whether it was. The caller holds mu, and calls load without it.
 func (t *term) metIs(number uint64) bool {
 	if t.meeting != number {
 		return false

@@ -6,9 +6,10 @@
 //
 // It is not the door either: it knows neither HTTP nor DTM's words for errors.
 //
-// Transactions live in the store. Memory holds a bounded cache of open ones for Apply (slot.go), a bounded filter of used gids (gids.go)
-// and a ring of recently set timers for the worker (timers.go). So a million open transactions cost next to nothing. Apply changes heads in
-// memory and writes each changed one once per entry, in Finish. Readers (reader.go, list.go) see only published entries.
+// Transactions live in the store. Memory holds a bounded cache of open ones for Apply (slot.go) and a bounded filter of used gids
+// (gids.go). It also holds a ring of recently set timers for the worker (timers.go). So a million open transactions cost next to nothing.
+// Apply changes heads in memory and writes each changed one once per entry, in Finish. Readers (reader.go, list.go) see only published
+// entries.
 //
 // Transactions go by a clock of the machine's own: the cluster's tick and what Elapse has added to it. The tick stands still while no
 // member runs. Leases need that, because their holders could not renew them. A message that is due at noon has to go out at once when the

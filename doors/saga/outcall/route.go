@@ -142,9 +142,9 @@ func (r *route) known(now time.Time) bool { return now.Sub(r.heard) < memory }
 // lively reports whether the route answers, as far as is known. n.mu is held.
 func (n *Net) lively(r *route, now time.Time) bool { return r.known(now) && !n.hangs(r, now) }
 
-// fitsHost reports whether there is a place for one more call of the route among those of its endpoint, whose other routes need some as
-// well. From half of them on a hanging route has a quarter, from three quarters on each has a half. The last eighth is for routes that
-// answer and for the first call of each other. n.mu is held.
+// fitsHost reports whether there is a place for one more call of the route among those of its endpoint. The endpoint's other routes need
+// some as well. From half of them on a hanging route has a quarter, from three quarters on each has a half. The last eighth is for routes
+// that answer and for the first call of each other. n.mu is held.
 func (n *Net) fitsHost(r *route, now time.Time) bool {
 	ep, all := r.endpoint, n.o.PerEndpoint
 	switch {

@@ -165,7 +165,8 @@ func (b *sagaBook) judge(h *sim.Member, o *order, k int, undo bool) {
 	if tx.Status != sagapart.Aborting {
 		w.Fail(Miscalled, "%s undoes step %d of %s, which is %s", h.Name(), k+1, o, tx.Status)
 	}
-	// An earlier leader may have made calls that the log does not have: of the step whose turn it is, or, where results wait, of any one.
+	// An earlier leader may have made calls that the log does not have. They are of the step whose turn it is or, where results wait, of
+	// any step.
 	mayHave := o.free(k, func(step int) bool { return tx.Branches[2*step+1].Status == sagapart.Succeed }) && (tx.Passes > 0 || b.inherits(o, term)) ||
 		o.lazy() && o.aborted && b.inherits(o, term)
 	if d.acts == 0 && !mayHave {

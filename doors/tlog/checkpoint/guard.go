@@ -171,7 +171,7 @@ func (w *Worker) ask(ctx context.Context, l *tlogmachine.Log, g *guard) {
 	}
 }
 
-// judge decides from the answers so far. held is the reason to hold the log, silent names a place without an answer, and enough reports
+// judge decides from the answers so far. held is the reason to hold the log, and silent names a place without an answer. enough reports
 // that the other answers, or the note, suffice.
 func (w *Worker) judge(ctx context.Context, l *tlogmachine.Log, g *guard, held, silent string, enough bool) {
 	w.guardMu.Lock()

@@ -29,8 +29,8 @@ type Noted struct {
 	Note []byte
 }
 
-// noteHolds describes how the note of the highest checkpoint differs from an earlier state of the log, "" if it is one or there is no note.
-// covered reports that the note was made here and the log has all of it.
+// noteHolds describes how the note of the highest checkpoint differs from an earlier state of the log. It is "" if the note is such a state
+// or there is no note. covered reports that the note was made here and the log has all of it.
 func (w *Worker) noteHolds(ctx context.Context, l *tlogmachine.Log) (ahead string, covered bool) {
 	w.guardMu.Lock()
 	covered = w.live[l]

@@ -82,8 +82,8 @@ func (m *Machine) Find(name string) *Log {
 	return nil
 }
 
-// Demand returns a channel that is closed when a log has grown beyond its checkpoint, a client began to wait for one, or a log began. Take
-// it before looking at the logs.
+// Demand returns a channel that is closed when a log needs a checkpoint. The log has grown beyond its own, a client began to wait for one,
+// or the log began. Take it before looking at the logs.
 func (m *Machine) Demand() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()

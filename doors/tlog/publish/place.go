@@ -51,7 +51,8 @@ var ErrRefused = errors.New("not an earlier state of this log")
 // ErrChanged: another writer has published to the place since it was read.
 var ErrChanged = objstore.ErrChanged
 
-// ErrAhead is the ErrRefused of a place with content that the log's own key has signed, or was about to sign, and that the log lacks.
+// ErrAhead is the ErrRefused of a place with content that the log lacks. The log's own key has signed that content, or was about to sign
+// it.
 var ErrAhead = fmt.Errorf("%w", ErrRefused)
 
 const forms = "write file:///dir, s3://bucket/prefix or mysql://user@host:port/db"

@@ -16,9 +16,9 @@ import (
 	"github.com/holdfastdb/holdfast/sim"
 )
 
-// logsBook is everything about transparency logs in one run: the adding clients, the acknowledged entries, every checkpoint that any member
-// showed, and the checks of both. The leader signs as doors/tlog/checkpoint does, driven by the loop's turns instead of by a goroutine; all
-// members have the keys.
+// logsBook is everything about transparency logs in one run. It has the adding clients, the acknowledged entries, every checkpoint that any
+// member showed, and the checks of both. The leader signs as doors/tlog/checkpoint does, driven by the loop's turns instead of by a
+// goroutine; all members have the keys.
 type logsBook struct {
 	w    *sim.World
 	r    *rand.Rand

@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// Frontier is the part of a tree needed to append to it and to know its root: its size and the roots of its largest complete subtrees. The
-// zero value is the empty tree. It is owned by one goroutine; a copy is independent.
+// Frontier is the part of a tree needed to append to it and to know its root. It has its size and the roots of its largest complete
+// subtrees. The zero value is the empty tree. It is owned by one goroutine; a copy is independent.
 type Frontier struct {
 	size  uint64
 	peaks [64]Hash // peaks[h] is the root of the complete subtree of height h, if bit h of size is set

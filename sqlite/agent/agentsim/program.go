@@ -233,7 +233,7 @@ func (c *client) transact() (walfile.Position, *commit) {
 	}
 	var write []uint32
 	for page := h.Pages + 1; page <= size; page++ {
-		// A page that is new and free again is in no frame if it was never there before: its content would be the old one, or zeros.
+		// A page that is new and free again is in no frame if it was never there before. Its content would be the old one, or zeros.
 		if c.c.n.has(page, h) || w.chance(3, 4) {
 			write = append(write, page)
 		}

@@ -1,4 +1,4 @@
-// Command service is the bench service of DTM's published report: the starter of transactions and both of the services they call, with
+// Command service is the bench service of DTM's published report. It has the starter of transactions and both called services, with
 // handlers and statements as DTM has them. DTM's own main around it starts a coordinator in the same process and fills Redis and MongoDB as
 // well. This one has neither, so the measured coordinator is always another process.
 //

@@ -55,7 +55,7 @@ func PopulateDB(bool) {
 }
 
 // delayed reports whether a request submits a message that is to be delivered later. DTM makes a pass over it at once, which finds that it
-// is too early; the server makes none, and so the tests are told here.
+// is too early. The server makes none, so the tests are told here.
 func delayed(r *resty.Request) bool {
 	body, ok := r.Body.(*dtmimp.TransBase)
 	return ok && strings.HasSuffix(r.URL, "/submit") && strings.Contains(body.CustomData, `"delay":`) && CronForwardDuration == 0

@@ -63,10 +63,10 @@ func (m *Machine) Key(l *Lookup, path []byte, tick func() int64) (n Node, index 
 	return Node{}, 0, false, nil // changed at every attempt; List reads it under the lock
 }
 
-// List visits the node at path at depth 0. If it is a directory, it also visits its direct children, or everything below it if recursive,
-// in order of names: a directory before its content. Hidden nodes (names that begin with "_") below path are left out with their content.
-// Path and Value of a visited node are valid during the visit only. Once keys and values visited exceed maxBytes it ends with ErrTooLarge.
-// It holds an iterator meanwhile, so visit must not block.
+// List visits the node at path at depth 0. If it is a directory, it also visits its direct children, or everything below it if recursive.
+// The order is that of names, a directory before its content. Hidden nodes (names that begin with "_") below path are left out with their
+// content. Path and Value of a visited node are valid during the visit only. Once keys and values visited exceed maxBytes it ends with
+// ErrTooLarge. It holds an iterator meanwhile, so visit must not block.
 func (m *Machine) List(path []byte, recursive bool, tick, maxBytes int64, visit func(depth int, n *Node)) (index uint64, err error) {
 	top, it, index, err := m.enter(path)
 	if err != nil {

@@ -155,7 +155,7 @@ type dueNode struct {
 }
 
 // due lists up to limit deadline rows up to tick, as the store has them; all tells that there are no more. It starts where the previous
-// call stopped: in front of that the store has only recently deleted rows, and an iterator would step over each of them.
+// call stopped. In front of that the store has only recently deleted rows, and an iterator would step over each of them.
 func (m *Machine) due(tick int64, limit int) (due []dueNode, all bool, err error) {
 	m.gate.RLock()
 	lower := m.pubCursor // at or above cursor: NextDeadline may have moved it up
