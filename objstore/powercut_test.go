@@ -291,8 +291,8 @@ func (l *ledger) look(ctx context.Context, m *disk.Mem) error {
 	return nil
 }
 
-// TestWhatAnotherWriterLeftIsDurable: at every call at which another process may have died, with names and directories that it made and did
-// not sync, an answer of this one holds. The other has removed and made anew what this one knew.
+// TestWhatAnotherWriterLeftIsDurable: another process may have died at every call, with names and directories that it made and did not
+// sync. An answer of this one holds all the same. The other has removed and made anew what this one knew.
 func TestWhatAnotherWriterLeftIsDurable(t *testing.T) {
 	ctx := t.Context()
 	for cut, ended := 0, false; !ended; cut++ {

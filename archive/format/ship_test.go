@@ -168,7 +168,7 @@ func ship(t *testing.T, seed uint64, f objstore.Faults, logs ...[]Entry) (*objst
 	}
 }
 
-// TestTwoShippersMakeOneArchive, with any cuts of the log, any faults of the store, and any order of arrival: neither stops, and the chain
+// TestTwoShippersMakeOneArchive, with any cuts of the log, any faults of the store, and any order of arrival. Neither stops, and the chain
 // holds every entry once. What lies beside the chain belongs to the same history.
 func TestTwoShippersMakeOneArchive(t *testing.T) {
 	log, beside := history(120, -1, 0), 0

@@ -209,8 +209,8 @@ func TestTheSnapshotsThatStay(t *testing.T) {
 	}
 }
 
-// TestASnapshotIsThereWhenItsLogIs: its pieces may be put before, and its manifest may not. A leader that dies in between leaves entries that
-// every member has, and that never get to the archive, if the next one begins behind that snapshot.
+// TestASnapshotIsThereWhenItsLogIs: its pieces may be put before, and its manifest may not. A leader that dies in between leaves entries
+// that every member has. They never get to the archive if the next one begins behind that snapshot.
 func TestASnapshotIsThereWhenItsLogIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, memory := newHistory(), objstore.NewMemory()

@@ -234,8 +234,8 @@ func TestAStoreThatLostItsNewestObjects(t *testing.T) {
 	})
 }
 
-// TestASwappedStoreAtTheStart: a member that has used an archive does not take another place for a new one, whether it starts again, or
-// another member becomes leader, or both.
+// TestASwappedStoreAtTheStart: a member that has used an archive does not take another place for a new one. That holds whether it starts
+// again, or another member becomes leader, or both.
 func TestASwappedStoreAtTheStart(t *testing.T) {
 	for _, who := range []string{"the same member", "a follower", "a follower that starts again", "a follower that was never told"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -462,8 +462,8 @@ func TestAnArchiveOfOldGetsItsIdentity(t *testing.T) {
 	}
 }
 
-// TestAnEmptiedStoreGetsASnapshot: a place that was emptied and then got spans, as a build without identities leaves it, is no archive
-// before a snapshot is in it. No restore could begin.
+// TestAnEmptiedStoreGetsASnapshot: a place was emptied and then got spans, as a build without identities leaves it. It is no archive before
+// a snapshot is in it. No restore could begin.
 func TestAnEmptiedStoreGetsASnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, s := newHistory(), objstore.NewMemory()

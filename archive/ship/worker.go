@@ -93,8 +93,8 @@ const (
 	spanMost, spanLeast = 4 << 20, 256 << 10
 	// patience bounds one request. An upload that was cut off is made again, with the same name and bytes.
 	patience = 10 * time.Minute
-	// patienceLeast bounds the first attempt at a span and doubles each time it was not enough. By then a silent store is noticed to be
-	// back, and a slow line gets the whole of patience.
+	// patienceLeast bounds the first attempt at a span, and the bound doubles each time it was not enough, up to patience. So a silent
+	// store is soon noticed to be back, and a slow line gets the whole of patience.
 	patienceLeast = 5 * time.Second
 	// pauseLeast and pauseMost lie between two attempts.
 	pauseLeast, pauseMost = 100 * time.Millisecond, 5 * time.Second

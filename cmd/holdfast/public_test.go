@@ -43,7 +43,7 @@ func writeFile(t *testing.T, path, text string) {
 	}
 }
 
-// TestAPublicLog: an address for reading alone, tokens for adding with a rate and a quota, over TLS; kv has its room however full the log
+// TestAPublicLog: an address for reading alone, tokens for adding with a rate and a quota, over TLS. kv has its room however full the log
 // is.
 func TestAPublicLog(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ import (
 
 var nextTime = regexp.MustCompile(`"next_cron_time":"([^"]*)",`)
 
-// TestAStrangerChangesAndSeesNoTransactions: with users, tokens and TLS on, a client without a token is refused by each protocol, for a
+// TestAStrangerChangesAndSeesNoTransactions, with users, tokens and TLS on. A client without a token is refused by each protocol, for a
 // submit, a query, an abort and everything else. Transactions stand where they stood, and no service is called.
 func TestAStrangerChangesAndSeesNoTransactions(t *testing.T) {
 	// With users a change also needs a pass in the log, which is a second line; without them the door's own is the only one.

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestEachStepOfAWriteIsCountedForEveryProtocol: for a write by any protocol, decode and reply go up by one, and so does each step between
-// them, at least: workers propose commands too.
+// TestEachStepOfAWriteIsCountedForEveryProtocol: for a write by any protocol, decode and reply go up by one. Each step between them goes up
+// by one at least: workers propose commands too.
 func TestEachStepOfAWriteIsCountedForEveryProtocol(t *testing.T) {
 	s := serveTlog(t, t.TempDir(), "--tlog-origin", "log.example/2026")
 	client := s.client(t, nil)

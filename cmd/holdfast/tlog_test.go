@@ -413,8 +413,8 @@ func TestABucketIsALogOfItsOwn(t *testing.T) {
 	refuses(t, "no credentials; set AWS_ACCESS_KEY_ID", "serve", "--data", filepath.Join(data, "none"), "--tlog-publish", "s3://logs/b")
 }
 
-// TestLogsAreBoundedByMemory: every member keeps the hashes on the right edge of every log in memory, so there are no more logs than --memory has room
-// for. The operator is told with the request that would be too much.
+// TestLogsAreBoundedByMemory: every member keeps the hashes on the right edge of every log in memory. So there are no more logs than
+// --memory has room for. The operator is told with the request that would be too much.
 func TestLogsAreBoundedByMemory(t *testing.T) {
 	s := serveTlog(t, t.TempDir(), "--memory", "111MiB")
 	created := 0

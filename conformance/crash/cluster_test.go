@@ -40,7 +40,7 @@ func processTest(t *testing.T, etcdHas bool) {
 	}
 }
 
-// beside lets a test run beside others of its kind, in a short run: it waits for elections and restarts, and judges the final state, not
+// beside lets a test run beside others of its kind, in a short run. It waits for elections and restarts, and judges the final state, not
 // its speed. The long run has one test at a time on the machine, as its figures say.
 func beside(t *testing.T) {
 	t.Helper()
@@ -87,8 +87,8 @@ func start(t *testing.T, n int, flags ...string) *proctest.Cluster {
 	return c
 }
 
-// patiently repeats a read that a member has given up on: an election under way, or a machine that is busy, takes the server's own time. Only in the
-// short run; a read that is repeated changes nothing.
+// patiently repeats a read that a member has given up on. An election under way, or a machine that is busy, takes the server's own time.
+// Only in the short run; a read that is repeated changes nothing.
 func patiently(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	reads := slices.Contains([]string{"Range", "HashKV", "Status", "MemberList", "LeaseTimeToLive", "LeaseLeases", "Authenticate", "AuthStatus", "UserList", "RoleGet"},
 		method[strings.LastIndexByte(method, '/')+1:])

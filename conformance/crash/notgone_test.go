@@ -33,8 +33,8 @@ func ledBy(t *testing.T, c *proctest.Cluster, but ...*proctest.Node) (l leadersh
 }
 
 // TestALeaderThatIsNotGone: connections of a live leader that are reset, and a proxy that refuses in front of it, change nothing on an idle
-// cluster. One that is stopped, or cut off, is replaced after its time and gives way when it is back: then all agree again, and writes go
-// on.
+// cluster. One that is stopped, or cut off, is replaced after its time and gives way when it is back. Then all agree again, and writes
+// continue.
 func TestALeaderThatIsNotGone(t *testing.T) {
 	processTest(t, false)
 	beside(t)

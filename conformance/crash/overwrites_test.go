@@ -213,8 +213,8 @@ func (o *overwriter) compact(ctx context.Context) {
 	}
 }
 
-// bar is the allowed disk space: two and a half times the live data, plus the history that was there when the last compaction began, or has
-// come since.
+// bar is the allowed disk space: two and a half times the live data, plus the history. History counts if it was there when the last
+// compaction began, or came later.
 func (o *overwriter) bar() int64 {
 	return 25*int64(len(o.keys))*overBytes/10 + (o.rev.Load()-o.kept)*overBytes
 }

@@ -21,8 +21,8 @@ import (
 // retentionMiB is what the log may take while the store does not answer.
 const retentionMiB = 192
 
-// TestTheStoreIsDown: the bucket is slow, full, refuses or does not answer. Sessions that are answered at commit go on as before, the
-// others get the protocol's error at their deadline, and the log keeps to its bound. Once it is back, all is there.
+// TestTheStoreIsDown: the bucket is slow, full, refuses or does not answer. Sessions that are answered at commit continue, and the others
+// get the protocol's error at their deadline. The log keeps to its bound. Once it is back, all is there.
 func TestTheStoreIsDown(t *testing.T) {
 	processTest(t, false)
 	beside(t)

@@ -182,7 +182,7 @@ func (l *v2Load) run(ctx context.Context, id int, r *rand.Rand) {
 }
 
 // v2Watch follows the directory over kills: from the index after the last event it has seen. The index grows by one with every change of
-// the tree, and no other client changes anything: so the events must be numbered without a gap.
+// the tree, and no other client changes anything. So the events must be numbered without a gap.
 type v2Watch struct {
 	first, last uint64
 	patience    time.Duration // after which it asks another member

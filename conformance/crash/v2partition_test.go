@@ -14,9 +14,9 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestV2Partition cuts members off from each other, in both directions or in one, silently or with resets, under v2 load, while
-// leadership moves and members are killed. Writes and quorum reads are linearizable; a streaming and a long-polling watch see
-// every change once, in order; all members end with the same tree.
+// TestV2Partition cuts members off from each other, in both directions or in one, silently or with resets. This happens under v2 load,
+// while leadership moves and members are killed. Writes and quorum reads are linearizable; a streaming and a long-polling watch see every
+// change once, in order; all members end with the same tree.
 func TestV2Partition(t *testing.T) {
 	processTest(t, false)
 	beside(t)

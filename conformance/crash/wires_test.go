@@ -18,7 +18,7 @@ import (
 // others to it can be held back or cut off. A connection between members carries frames in one direction, from the side that dialled, so a
 // cut has a direction too.
 //
-// A silent cut is a network that drops packets: connections stay open, new ones are accepted and hear nothing, and sent frames arrive when
+// A silent cut is a network that drops packets. Connections stay open, new ones are accepted and hear nothing, and sent frames arrive when
 // it heals. A loud one is a firewall that resets.
 type wires struct {
 	c     *proctest.Cluster
@@ -136,7 +136,7 @@ func (w *wires) reset() {
 	}
 }
 
-// refuse has a member's proxy refuse connections for a while, like one that is being restarted in front of a healthy member, and ends the
+// refuse has a member's proxy refuse connections for a while, like one that is being restarted in front of a healthy member. It ends the
 // open ones.
 func (w *wires) refuse(t *testing.T, to int, lasts time.Duration) {
 	t.Helper()

@@ -118,8 +118,8 @@ func (h *halfConnected) ConnectedFor(id uint64) int64 {
 	return h.manualNet.ConnectedFor(id)
 }
 
-// etcd's rule for a new member, which it counts as one that is down, whether it will vote or not: TestCtlV3MemberAddAsLearnerWithOneMemberDown
-// of its tests/e2e (v3.7.3) has these cases.
+// etcd's rule for a new member, which it counts as one that is down, whether it will vote or not.
+// TestCtlV3MemberAddAsLearnerWithOneMemberDown of its tests/e2e (v3.7.3) has these cases.
 func TestAddWithMembersDown(t *testing.T) {
 	for _, c := range []struct{ voters, mayBeDown int }{{1, 0}, {3, 0}, {4, 1}, {5, 1}} {
 		m := newManual(t, c.voters)

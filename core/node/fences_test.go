@@ -51,8 +51,8 @@ func TestARefusalOfOneThatLedIsNoProof(t *testing.T) {
 	m.wantVersion("k", 1)
 }
 
-// A leader takes commands before the first entry of its term is applied, but stamps them only afterwards: what leaders before have stamped
-// may not be applied yet. Applying that entry supersedes what is of earlier terms, and not these.
+// A leader takes commands before the first entry of its term is applied, but stamps them only afterwards. Stamps of earlier leaders may not
+// be applied yet. Applying that entry supersedes what is of earlier terms, and not these.
 func TestCommandsBeforeTheFirstEntryOfATermWaitForIt(t *testing.T) {
 	m := newManual(t, 3)
 	next := m.nodes[1]

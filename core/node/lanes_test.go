@@ -175,8 +175,8 @@ func TestBusyLaneDoesNotGrow(t *testing.T) {
 	}
 }
 
-// The doors share the log by bytes. A bulk load through one, whose commands are a thousand times as large, leaves the other half
-// of every stretch of the log, and the other way round.
+// The doors share the log by bytes. A bulk load through one, whose commands are a thousand times as large, leaves the other half of every
+// stretch of the log. The other way round is the same.
 func TestDoorsShareByBytes(t *testing.T) {
 	l := testLanes(1 << 30)
 	for range 200 {
@@ -240,7 +240,7 @@ func TestIdlenessIsNoClaim(t *testing.T) {
 	}
 }
 
-// A command too large for the rest of an entry is the first of the next one: small ones do not slip past it for ever.
+// A command too large for the rest of an entry is the first of the next one. Small ones do not slip past it for ever.
 func TestLargeCommandsHaveTheirTurn(t *testing.T) {
 	l := testLanes(1 << 30)
 	for range 100 {

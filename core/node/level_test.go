@@ -69,7 +69,7 @@ func TestNothingAboveTheLevelIsProposed(t *testing.T) {
 	}
 }
 
-// A leader that a part above the level is forwarded to refuses it as if its queue were full: the origin may run a later build.
+// A leader refuses a forwarded part above the level as if its queue were full. The origin may run a later build.
 func TestAForwardedPartAboveTheLevelIsRefused(t *testing.T) {
 	m := newManual(t, 3)
 	leader := m.nodes[0]
@@ -83,7 +83,7 @@ func TestAForwardedPartAboveTheLevelIsRefused(t *testing.T) {
 	}
 }
 
-// A build that could not apply the cluster's log may not join it, and one that could not go on from a directory does not start.
+// A build that could not apply the cluster's log may not join it. One that could not go on from a directory does not start.
 func TestALowerBuildIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	n := startAlone(t, dir, withLater)

@@ -316,7 +316,8 @@ func TestAMemberThatWasRemovedWhileAway(t *testing.T) {
 	}
 }
 
-// A member that follows a leader believes its log, not a third one: that may have been made a cluster of its own from one member's data.
+// A member that follows a leader believes its log, not a third one. That one may have been made a cluster of its own from one member's
+// data.
 func TestAFollowerIsNotExpelledByAThird(t *testing.T) {
 	m := newManual(t, 3)
 	lead := m.leader()

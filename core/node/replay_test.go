@@ -49,8 +49,8 @@ func TestAReplayGivesTheStateOfTheMembers(t *testing.T) {
 	}
 }
 
-// silentByte reports whether no state hash depends at once on the byte at off of an entry's data: the times of the entry, or a command's
-// proposer.
+// silentByte reports whether no state hash depends at once on the byte at off of an entry's data. Such bytes are the times of the entry and
+// a command's proposer.
 func silentByte(e *Entry, off int) bool {
 	data := e.Data
 	if ch, err := raft.DecodeChange(e.Type, e.Data); err != nil || ch != nil {

@@ -39,10 +39,10 @@ func impatient(t *testing.T, k int) *manual {
 	return m
 }
 
-// In these tests a turn lasts as long as it should, however busy the machine is: they run in bubbles, with a time of their own.
+// In these tests a turn lasts as long as it should, however busy the machine is. They run in bubbles, with a time of their own.
 
-// TestALeaderThatIsGone: the voters stand by turns, and the next leader comes in one term, whether the others notice at once, later, or were told of
-// the wrong member.
+// TestALeaderThatIsGone: the voters stand by turns, and the next leader comes in one term. The others may notice at once, later, or be told
+// of the wrong member.
 func TestALeaderThatIsGone(t *testing.T) {
 	for _, c := range []struct {
 		what   string
@@ -94,7 +94,7 @@ func TestALeaderThatIsGone(t *testing.T) {
 	}
 }
 
-// TestALeaderThatIsNotGone: a member told so of a follower does nothing, and one told so of a live leader hears of it again with the next
+// TestALeaderThatIsNotGone: a member told so of a follower does nothing. One told so of a live leader hears of it again with the next
 // heartbeat.
 func TestALeaderThatIsNotGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 )
 
 // TestCrashLeavesAPrefix crashes Pebble's file system at random moments. The restored state must be the exact state at its own applied
-// index, and never one before the last Flush: replaying the log from there is then right. From the second of its lives on every other run
+// index, and never one before the last Flush. Replaying the log from there is then right. From the second of its lives on every other run
 // keeps its larger values apart.
 func TestCrashLeavesAPrefix(t *testing.T) {
 	for seed := range uint64(15) {
@@ -139,7 +139,7 @@ func TestHugeBatchStopsNobody(t *testing.T) {
 		}
 		return nil
 	}))
-	// No flush of the store's own: it would begin another memtable at a moment that depends on the machine's load, and that may be the one
+	// No flush of the store's own. It would begin another memtable at a moment that depends on the machine's load, and that may be the one
 	// too many.
 	s := openTest(t, fs, Options{flushBytes: 1 << 40})
 	applied := uint64(0)
@@ -312,8 +312,8 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// TestLoadsCountWhatTakesTheCachesRoom: blocks that an iterator reads count as missed when they displace others, and not when they are in
-// the cache, or it has room for them.
+// TestLoadsCountWhatTakesTheCachesRoom: blocks that an iterator reads count as missed when they displace others. They do not when they are
+// in the cache, or it has room for them.
 func TestLoadsCountWhatTakesTheCachesRoom(t *testing.T) {
 	s := openTest(t, vfs.NewMem(), Options{CacheBytes: 12 << 20, MemtableBytes: 1 << 20})
 	const rows = 12_000 // 18 MB; 9 are for blocks

@@ -245,8 +245,8 @@ func versions(t *testing.T, c *clientv3.Client, key string) int64 {
 	return must(c.Get(context.Background(), key))(t).Kvs[0].Version
 }
 
-// late makes a write that is not archived by its deadline, and returns the answer. A machine that is busy elsewhere may not even have applied it
-// by then: that is another answer, and the write is made anew, under another name.
+// late makes a write that is not archived by its deadline, and returns the answer. A machine that is busy elsewhere may not even have
+// applied it by then. That is another answer, and the write is made anew, under another name.
 func late(t *testing.T, write func(name string) error) (name string, err error) {
 	t.Helper()
 	for i := range 1000 {

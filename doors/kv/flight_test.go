@@ -77,7 +77,7 @@ func TestLargeRequestsInFlightAreBounded(t *testing.T) {
 }
 
 // TestHalfALargeRequestIsInFlight: a begun request takes memory, whether the rest comes or not. A client that begins more than there is
-// room for hears so at once, from a call of any kind, before it has sent it all.
+// room for hears so at once, from a call of any kind. It hears so before it has sent it all.
 func TestHalfALargeRequestIsInFlight(t *testing.T) {
 	t.Parallel()
 	conn := serveFake(t, newFakeMember(), Options{MaxFlightBytes: 3 << 20})

@@ -320,7 +320,7 @@ func TestRequestsInFlightAreBounded(t *testing.T) {
 	}
 }
 
-// refuseUnread sends a submit that is not even read to its end: its client hears the code, or no more than that the connection has ended.
+// refuseUnread sends a submit that is not even read to its end. Its client hears the code, or no more than that the connection has ended.
 func (s *served) refuseUnread(code int, body string) {
 	s.t.Helper()
 	res, err := client.Post("http://"+s.addr+prefix+"submit", "application/json", strings.NewReader(body))

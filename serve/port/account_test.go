@@ -91,8 +91,8 @@ func TestAConnectionIsLateWhenItsTimeIsOver(t *testing.T) {
 	}
 }
 
-// TestRoomIsShared: a connection has three quarters of the room at most, unless one message needs more, and a new one leaves the last quarter to others.
-// What is refused takes nothing.
+// TestRoomIsShared: a connection has three quarters of the room at most, unless one message needs more. A new one leaves the last quarter
+// to others. What is refused takes nothing.
 func TestRoomIsShared(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -470,9 +470,9 @@ func TestWhoTakesNothingIsSeen(t *testing.T) {
 	}
 }
 
-// TestWhoMakesRoomFirst: of the connections that say nothing the oldest, then those without a call, then those whose requests come too slowly or whose
-// clients take nothing. Then those that have just come and were never answered, and only then the idle one whose turn it is. One with an open call never
-// makes room, and neither does one that was answered and sends its next request.
+// TestWhoMakesRoomFirst: of the connections that say nothing the oldest, then those without a call. Then come those whose requests come too
+// slowly or whose clients take nothing. Then those that have just come and were never answered, and only then the idle one whose turn it
+// is. One with an open call never makes room, and neither does one that was answered and sends its next request.
 func TestWhoMakesRoomFirst(t *testing.T) {
 	p := New(Options{MaxConns: 100})
 	closed := func(c net.Conn) bool { return c.(*http2test.Wire).Closed.Load() }

@@ -153,9 +153,9 @@ func TestOneAddressShutsOutNobody(t *testing.T) {
 	}
 }
 
-// TestACrowdOfAddressesShutsOutNobody: each of 64 addresses stays below its share, and together they take all places, faster than a connection can be
-// said to make no progress. An idle connection that was answered before stays, and new ones of another address are answered. Those of the crowd make
-// room for each other.
+// TestACrowdOfAddressesShutsOutNobody: each of 64 addresses stays below its share, and together they take all places. They are faster than
+// a connection can be said to make no progress. An idle connection that was answered before stays, and new ones of another address are
+// answered. Those of the crowd make room for each other.
 func TestACrowdOfAddressesShutsOutNobody(t *testing.T) {
 	t.Parallel()
 	for _, half := range []string{"", "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 6000\r\n\r\n{", "GET /fast/ HTTP/1.1\r\nHo",
@@ -373,8 +373,8 @@ func TestHalfSentCallsMakeRoom(t *testing.T) {
 	}
 }
 
-// TestCallsGiveBackWhatTheyHeld: for calls in any order and twice, a connection, its address and the port agree on the held room, and in
-// the end nothing is held.
+// TestCallsGiveBackWhatTheyHeld: for calls in any order and twice, a connection, its address and the port agree on the held room. In the
+// end nothing is held.
 func TestCallsGiveBackWhatTheyHeld(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 7))

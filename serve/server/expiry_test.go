@@ -55,7 +55,8 @@ func TestCertificatesThatEndAreNamed(t *testing.T) {
 	}
 }
 
-// A hangup reads the authorities: a client with a certificate of a new one is let in, and a server with one is believed, for clients and members.
+// A hangup reads the authorities. A client with a certificate of a new one is let in, and a server with one is believed, for clients and
+// members.
 func TestAHangupReadsAuthoritiesAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -83,7 +83,7 @@ func TestClaimsHaveNamesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestShares shows what each claim gets of two totals, in bytes, for every set of doors: a change of one claim changes the shares of all.
+// TestShares shows the bytes that each claim gets of two totals, for every set of doors. A change of one claim changes the shares of all.
 func TestShares(t *testing.T) {
 	var b strings.Builder
 	for _, total := range []int64{256 * mib, 2048 * mib} {

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 )
 
-// TestASnapshotIsDueWhenTheLastOneIsOld: an agent that takes a replica over makes the next snapshot Config.Snapshot after the newest one, and none
-// where a snapshot already has the newest state.
+// TestASnapshotIsDueWhenTheLastOneIsOld: an agent that takes a replica over makes the next snapshot Config.Snapshot after the newest one.
+// It makes none where a snapshot already has the newest state.
 func TestASnapshotIsDueWhenTheLastOneIsOld(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	snapshot := func(max replica.TXID, ago time.Duration) replica.File {

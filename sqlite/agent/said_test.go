@@ -275,8 +275,8 @@ func TestNoDatabaseIsSaid(t *testing.T) {
 	r.lost(a, "nothing was ever committed")
 }
 
-// TestAStoreThatNeverAnswersIsFinal at the start, while one that fails for a moment is tried again: a line when that begins, one a minute, one
-// when it ends.
+// TestAStoreThatNeverAnswersIsFinal at the start, while one that fails for a moment is tried again. There is a line when that begins, one a
+// minute, and one when it ends.
 func TestAStoreThatNeverAnswersIsFinal(t *testing.T) {
 	r := saying(t)
 	r.exec(r.connect(), "create table t (x)")

@@ -75,8 +75,8 @@ func TestWhereAStateComesFrom(t *testing.T) {
 	}
 }
 
-// TestWhatTheReplicaHasPassed: a database is an earlier state of its replica if a file there ends with it, or if it is what this disk stored and made
-// durable.
+// TestWhatTheReplicaHasPassed: a database is an earlier state of its replica if a file there ends with it. It also is if this disk stored
+// it and made it durable.
 func TestWhatTheReplicaHasPassed(t *testing.T) {
 	ended := func(v *view) {
 		v.here.sum = other

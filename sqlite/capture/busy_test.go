@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestALargeDatabaseThatIsOpen: an unused group of Open leaves no pin behind, or no group of the whole database could be made while a
-// connection shares the index.
+// TestALargeDatabaseThatIsOpen: an unused group of Open leaves no pin behind. Otherwise no group of the whole database could be made while
+// a connection shares the index.
 func TestALargeDatabaseThatIsOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.db")
 	db := connect(t, path)

@@ -18,8 +18,8 @@ func (f *followed) reads(what string, pages, frames int) {
 	f.r.quiet()
 }
 
-// TestNothingNewReadsNothing: however often it is looked for, in a WAL that grows, in one that Restart has started
-// anew, and in one that another process has.
+// TestNothingNewReadsNothing, however often it is looked for. It looks in a WAL that grows, in one that Restart has started anew, and in
+// one that another process has.
 func TestNothingNewReadsNothing(t *testing.T) {
 	f := followOne(t)
 	f.nothing()

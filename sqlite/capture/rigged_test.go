@@ -218,7 +218,7 @@ func (f *followed) open() {
 	f.r.quiet()
 }
 
-// capture captures the pending commits, of which there must be some, and checks whether the groups so far are the database, as a new reader
+// capture captures the pending commits, of which there must be some. It checks whether the groups so far are the database, as a new reader
 // reads it.
 func (f *followed) capture() *Group {
 	f.t.Helper()

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// overtaken is a bucket whose owner, once, is quicker than a reader: the owner's next steps happen between a read of the manifest and the
+// overtaken is a bucket whose owner, once, is quicker than a reader. The owner's next steps happen between a read of the manifest and the
 // reader's list.
 type overtaken struct {
 	objstore.Store
@@ -24,7 +24,7 @@ func (s *overtaken) GetVersion(ctx context.Context, name string) ([]byte, string
 }
 
 // TestAReaderIsOvertakenByAManifest: between a reader's look at the manifest and its list the owner writes the next manifest. It removes
-// the groups that a file of a higher level replaces. The reader finds a gap behind the known head, and looks again: without that a restore
+// the groups that a file of a higher level replaces. The reader finds a gap behind the known head, and looks again. Without that a restore
 // beside a running agent would be an earlier state, called the last.
 func TestAReaderIsOvertakenByAManifest(t *testing.T) {
 	ctx := context.Background()

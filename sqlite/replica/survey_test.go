@@ -27,7 +27,7 @@ func commits(t *testing.T, w *replicatest.Writer, n int) {
 	}
 }
 
-// compact adds a file of a higher level from min on up to the head, and removes the groups of level 0 that it covers, except the newest
+// compact adds a file of a higher level from min on up to the head. It removes the groups of level 0 that it covers, except the newest
 // ones.
 func compact(t *testing.T, w *replicatest.Writer, level int, min replica.TXID, newest int) {
 	t.Helper()

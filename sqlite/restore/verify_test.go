@@ -128,8 +128,8 @@ func TestEveryDamageIsNamed(t *testing.T) {
 	t.Logf("%d damages", damaged)
 }
 
-// harmless reports whether a damage that is not named changes nothing: a bit that means nothing to LZ4, or a manifest that is found again by
-// listing.
+// harmless reports whether a damage that is not named changes nothing. Such is a bit that means nothing to LZ4, or a manifest that is found
+// again by listing.
 func harmless(t testing.TB, store objstore.Store, want []byte, name string, kind int) bool {
 	t.Helper()
 	if name == replica.ManifestName && kind == 0 {

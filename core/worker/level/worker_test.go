@@ -140,8 +140,8 @@ func TestHoldLevel(t *testing.T) {
 	}
 }
 
-// An announcement does not hold for ever: a member that came back with a build before levels sends none, and a new leadership
-// begins without any.
+// An announcement does not hold for ever. A member that came back with a build before levels sends none, and a new leadership begins
+// without any.
 func TestWordsGrowOld(t *testing.T) {
 	h := newHouse(t)
 	h.Lead(7)

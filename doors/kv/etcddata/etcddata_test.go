@@ -67,8 +67,8 @@ func (s *server) put(t *testing.T, key, value string) {
 	}
 }
 
-// scribble makes n random commands of a client: puts of short and long values, deletes of ranges, Txns, leases that are
-// revoked, and one compaction in the middle.
+// scribble makes n random commands of a client: puts of short and long values, deletes of ranges, Txns, and revoked leases. One compaction
+// is in the middle.
 func scribble(t *testing.T, n *server, seed int64, steps int) {
 	rnd := rand.New(rand.NewSource(seed))
 	key := func() []byte { return fmt.Appendf(nil, "k%02d\x00%d", rnd.Intn(20), rnd.Intn(2)) }

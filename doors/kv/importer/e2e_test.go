@@ -329,7 +329,8 @@ func TestALeaseThatEndedBeforeTheCutOverDoesNotStay(t *testing.T) {
 	if _, err := i.compareLeases(ctx, at, &d); err != nil || d.Count != 0 {
 		t.Errorf("%+v, %v: what ended after the cut-over is no difference", d, err)
 	}
-	// One that the source listed when another pass began, and that had ended when it was asked for: the target has it from the pass before.
+	// One that the source listed when another pass began, and that had ended when it was asked for. The target has it from the earlier
+	// pass.
 	passed := grant(source)
 	if err := i.leases.begin(ctx); err != nil {
 		t.Fatal(err)

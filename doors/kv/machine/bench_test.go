@@ -199,8 +199,8 @@ func BenchmarkScrub(b *testing.B) {
 	b.ReportMetric(float64(slowest.Milliseconds()), "slowest-ms")
 }
 
-// BenchmarkHugeDelete is one command that deletes the keys of etcdctl's check perf: 60,000 keys of 275 bytes with 1 KB values, written by
-// many clients in turn.
+// BenchmarkHugeDelete is one command that deletes the keys of etcdctl's check perf. They are 60,000 keys of 275 bytes with 1 KB values,
+// written by many clients in turn.
 func BenchmarkHugeDelete(b *testing.B) {
 	const keys, clients = 60_000, 200
 	st, err := store.Open(b.TempDir(), store.Options{CacheBytes: 64 << 20, MemtableBytes: 8 << 20})

@@ -86,8 +86,8 @@ type knownKey struct {
 	kept []byte
 }
 
-// TestCacheTells: the cache's entry of a key is the last one given, through entries that ask for keys, change them, and forget others in
-// the middle, with values that come and go. Keys of all lengths, so that some are too long to be packed.
+// TestCacheTells: the cache's entry of a key is the last one given. Entries ask for keys, change them, and forget others in the middle,
+// with values that come and go. Keys of all lengths, so that some are too long to be packed.
 func TestCacheTells(t *testing.T) {
 	for _, most := range []int{1, 6 << 10, 64 << 10, 1 << 20} {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {

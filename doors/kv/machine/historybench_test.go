@@ -8,8 +8,8 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// historyRig is a machine over the real store with changes of a hundred bytes, each a revision of its own, to so many keys of one prefix.
-// The next change is of the key that is step further.
+// historyRig is a machine over the real store with changes of a hundred bytes. Each is a revision of its own, to so many keys of one
+// prefix. The next change is of the key that is step further.
 func historyRig(b *testing.B, changes, keys, step int) *rig {
 	st, err := store.Open(b.TempDir(), store.Options{CacheBytes: 64 << 20})
 	if err != nil {

@@ -230,8 +230,8 @@ func TestLongReadsBesideWrites(t *testing.T) {
 	done.Wait()
 }
 
-// TestAnOldVersionIsNotKeptWhileItIsReplaced: readers that passed the gate before an entry read between what Publish does to the versions that are known
-// and to the rows that are kept. What they keep then must not be taken for the new row.
+// TestAnOldVersionIsNotKeptWhileItIsReplaced: readers that passed the gate before an entry read in the middle of Publish. It changes first
+// the known versions and then the kept rows. What they keep then must not be taken for the new row.
 func TestAnOldVersionIsNotKeptWhileItIsReplaced(t *testing.T) {
 	for what, change := range map[string]*kvpart.Part{
 		"a put":             putPart("k", long(2)),

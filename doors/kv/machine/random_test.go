@@ -21,9 +21,9 @@ var (
 	seed       = flag.Uint64("seed", 1, "first seed of the differential test")
 )
 
-// TestAgainstModel applies random commands, several to an entry, and compares every answer, and random reads after every
-// entry, with the model's. A second member replays the same log with a tiny cache and restarts on the way; both must end
-// with the same rows and the same state hash.
+// TestAgainstModel applies random commands, several to an entry, and compares every answer, and random reads after every entry, with the
+// model's. A second member replays the same log with a tiny cache and restarts on the way. Both must end with the same rows and the same
+// state hash.
 func TestAgainstModel(t *testing.T) {
 	const perSeed = 1_000
 	for n := 0; n < max(*operations/perSeed, 1); n++ {

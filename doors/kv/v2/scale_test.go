@@ -86,8 +86,8 @@ func TestOverwrittenKeyDoesNotSlowItsDirectory(t *testing.T) {
 	}
 }
 
-// TestManyKeysExpireAtOnce: a hundred thousand keys whose time is up in the same second go in many small commands, and a put
-// gets its turn between them.
+// TestManyKeysExpireAtOnce: a hundred thousand keys whose time is up in the same second go in many small commands. A put gets its turn
+// between them.
 func TestManyKeysExpireAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("100,000 writes: not in the short unit tests, runs in make test")

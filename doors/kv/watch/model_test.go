@@ -16,10 +16,10 @@ var (
 	seed = flag.Uint64("watch.seed", 1, "first seed of the model test of watches")
 )
 
-// TestAgainstANaiveWatcher lets one goroutine take the steps of a hub, its scan, and the writers and readers of streams in a random order,
-// each while the others stand anywhere. Watchers are of keys, narrow and wide ranges that begin in the past and in the future, some with
-// filters. There are cancels, compactions, a ring that holds little, queues and a budget that are soon full. Each gets the events that a
-// naive watcher finds in the list of all events, in whole revisions. Progress is told of no unsent event, and nothing is left behind.
+// TestAgainstANaiveWatcher lets one goroutine take the steps of a hub, its scan, and the writers and readers of streams. The order is
+// random, each while the others stand anywhere. Watchers are of keys, narrow and wide ranges that begin in the past and in the future, some
+// with filters. There are cancels, compactions, a ring that holds little, queues and a budget that are soon full. Each gets the events that
+// a naive watcher finds in the list of all events, in whole revisions. Progress is told of no unsent event, and nothing is left behind.
 func TestAgainstANaiveWatcher(t *testing.T) {
 	t.Parallel()
 	ways := map[string]int{}

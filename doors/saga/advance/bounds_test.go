@@ -209,8 +209,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestTheWorkerTakesABound: with less memory than was set fewer transactions are carried on, none is given up, and those that wait begin as soon as
-// there is more.
+// TestTheWorkerTakesABound: with less memory than was set fewer transactions are carried on, and none is given up. Those that wait begin as
+// soon as there is more.
 func TestTheWorkerTakesABound(t *testing.T) {
 	h := newHouse(t)
 	const n, each = 100, 4 << 10

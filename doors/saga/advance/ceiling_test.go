@@ -33,8 +33,8 @@ func TestNoCallTakesLongerThanTheCeiling(t *testing.T) {
 	}
 }
 
-// TestManyThatHangLeaveRoom: however many services hang, transactions of one that has answered are read and called. First calls to those that hang may
-// take all but the last sixteenth of memory, and the clock stands still here, so that none is given up.
+// TestManyThatHangLeaveRoom: however many services hang, transactions of one that has answered are read and called. First calls to those
+// that hang may take all but the last sixteenth of memory. The clock stands still here, so that none is given up.
 func TestManyThatHangLeaveRoom(t *testing.T) {
 	h := newHouse(t)
 	const room, bad, each, good = 256, 40, 20, 30

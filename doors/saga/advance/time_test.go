@@ -330,7 +330,7 @@ func (l *looks) Held() bool {
 	return l.Machine.Held()
 }
 
-// TestATimerThatFiresBeforeItsPassHasHeard: the command that ends a pass is applied, and its time has come before the pass knows that it is
+// TestATimerThatFiresBeforeItsPassHasHeard: the command that ends a pass is applied. Its time has come before the pass knows that it is
 // over, because its process was off the processor. The transaction is carried on all the same.
 func TestATimerThatFiresBeforeItsPassHasHeard(t *testing.T) {
 	h := newHouse(t)

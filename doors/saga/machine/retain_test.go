@@ -31,8 +31,8 @@ func (r *rig) end(n int) {
 // rows counts the machine's rows.
 func (r *rig) rows() int { return strings.Count(r.Dump(), "\"g") }
 
-// TestWhatHasEndedIsForgottenInPieces: a day after a busy hour no entry is held up by all its ended transactions, and a restart continues
-// where the last process stopped.
+// TestWhatHasEndedIsForgottenInPieces: a day after a busy hour no entry is held up by all its ended transactions. A restart continues where
+// the last process stopped.
 func TestWhatHasEndedIsForgottenInPieces(t *testing.T) {
 	const n = 1000
 	opt := Options{RetentionMs: 1000}

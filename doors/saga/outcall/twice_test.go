@@ -97,7 +97,7 @@ func (m *moody) due(t testing.TB, n *Net) time.Duration {
 	return b.wait
 }
 
-// TestAnEndpointIsGivenUpAgain: the second time it takes as many failures as the first, the wait begins small again, the queue is cut
+// TestAnEndpointIsGivenUpAgain: the second time it takes as many failures as the first. The wait begins small again, the queue is cut
 // again, and the meter counts one.
 func TestAnEndpointIsGivenUpAgain(t *testing.T) {
 	t.Parallel()
@@ -172,8 +172,8 @@ func TestATrialThatIsTurnedAway(t *testing.T) {
 	}
 }
 
-// TestATrialGoesFirst: the trial of an endpoint waits in front of the calls that wait for its result, or none of them would ever have its
-// turn.
+// TestATrialGoesFirst: the trial of an endpoint waits in front of the calls that wait for its result. Otherwise none of them would ever
+// have its turn.
 func TestATrialGoesFirst(t *testing.T) {
 	t.Parallel()
 	const first = 40 * time.Millisecond

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfastdb/holdfast/sim"
 )
 
-// A change of keys and a saga in one command, with a fault at every step on its way: of a disk, or of the network. With any fault, every
+// A change of keys and a saga in one command. A fault comes at every step on its way: of a disk, or of the network. With any fault, every
 // member has both or neither, at every moment (sagaBook.Turn) and after each restart, and acknowledged transactions are there.
 
 // strike is a fault that happens at the n-th step from now on. It calls done once it has happened, and returns what takes it back if it

@@ -249,8 +249,8 @@ func TestLeadershipGoesToWhoCanSign(t *testing.T) {
 	}
 }
 
-// TestABusyLogIsNotOverdue: a log that grows all the time waits at every look of a follower, which asks for leadership only where the checkpoint
-// has not moved between two.
+// TestABusyLogIsNotOverdue: a log that grows all the time waits at every look of a follower. The follower asks for leadership only where
+// the checkpoint has not moved between two looks.
 func TestABusyLogIsNotOverdue(t *testing.T) {
 	var s stuck
 	at := map[string]uint64{"busy": 7, "still": 3}

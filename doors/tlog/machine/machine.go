@@ -214,7 +214,7 @@ func (m *Machine) checkCheckpoints(p *tlogpart.Part) (any, *entry.Rejection, err
 		if own != c.Root {
 			return nil, nil, fmt.Errorf("%w: log %s at size %d has root %s here and %s in the checkpoint", ErrDiverged, l.Spec.Name, c.Size, own, c.Root)
 		}
-		// No member serves a note that does not verify, by any fault of the signer.
+		// A note that does not verify is a fault of the signer. No member serves it.
 		cp, _, err := tiles.OpenCheckpoint(c.Note, &l.Spec.Key)
 		if err != nil || cp.Size != c.Size || cp.Root != c.Root {
 			return nil, reject(tlogpart.BadSignature, "checkpoint of log %s at size %d: %v", l.Spec.Name, c.Size, err), nil

@@ -124,7 +124,7 @@ func scan(r store.Reader, p []byte, visit func(key, value []byte) error) error {
 	if err != nil {
 		return err
 	}
-	defer it.Close() // Error has any fault
+	defer it.Close() // a fault of the iterator is in Error
 	for ok := it.First(); ok; ok = it.Next() {
 		v, err := it.Value()
 		if err != nil {

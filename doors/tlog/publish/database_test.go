@@ -12,8 +12,8 @@ import (
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 )
 
-// readable checks that the tables hold all that their checkpoint promises to a reader like Tessera v1.0.2: by number, and a row with more
-// than was asked for. It returns the checkpoint's size, 0 without one.
+// readable checks that the tables hold all that their checkpoint promises to a reader like Tessera v1.0.2. It reads by number, and takes a
+// row with more than was asked for. It returns the checkpoint's size, 0 without one.
 func (m *alone) readable(db *mysql.Memory) uint64 {
 	m.t.Helper()
 	rows := db.Rows()

@@ -22,7 +22,7 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// slowStore is a bucket that takes an upload of a checkpoint whole and applies it later, also without a waiting caller, and answers some
+// slowStore is a bucket that takes an upload of a checkpoint whole and applies it later, also without a waiting caller. It answers some
 // uploads with 503.
 type slowStore struct {
 	t    *testing.T

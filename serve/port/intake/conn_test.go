@@ -116,8 +116,8 @@ func TestALargeMessageCountsFromItsFirstBytes(t *testing.T) {
 	}
 }
 
-// TestRoomComesBack: with the answer, with a reset by either side, with a message that ends early, and when a stream's client goes on to
-// the next message.
+// TestRoomComesBack: with the answer, with a reset by either side, and with a message that ends early. It also comes back when a stream's
+// client sends the next message.
 func TestRoomComesBack(t *testing.T) {
 	const budget = 250_000
 	large := http2test.Prefixed(100_000, 'x')

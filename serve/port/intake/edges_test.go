@@ -160,8 +160,8 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestCallsAtTheirEdges: a call without headers costs what every call does and is whole with its last frame, and the number of an ended one does
-// not begin another.
+// TestCallsAtTheirEdges: a call without headers costs as much as every call and is whole with its last frame. The number of an ended one
+// does not begin another.
 func TestCallsAtTheirEdges(t *testing.T) {
 	t.Parallel()
 	p := &room{left: 1 << 20}

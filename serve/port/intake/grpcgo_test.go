@@ -339,7 +339,7 @@ func TestServerDropsFramesOfNoStream(t *testing.T) {
 	}
 }
 
-// TestServerWidensAStreamForItsMessage is why messages are counted here: once the server has seen a length it lets the client send that
+// TestServerWidensAStreamForItsMessage is why messages are counted here. Once the server has seen a length it lets the client send that
 // much on the stream, with any window before. And its frames stay small, which smallMessage rests on.
 func TestServerWidensAStreamForItsMessage(t *testing.T) {
 	addr, _ := serve(t, &counted{room: room{left: largest}})
