@@ -175,7 +175,7 @@ func TestADanglingStoreIsNotEmpty(t *testing.T) {
 	}
 }
 
-// TestModesOfFilesAndDirectories: private unless said otherwise, and what was there stays as it was.
+// TestModesOfFilesAndDirectories: private unless said otherwise, and existing files stay as they were.
 func TestModesOfFilesAndDirectories(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o027))
 	for text, want := range map[string][2]os.FileMode{"": {0o600, 0o700}, "?mode=0600": {0o600, 0o700}, "?mode=0644": {0o644, 0o755},

@@ -258,7 +258,7 @@ func (l *ledger) call(ctx context.Context, s *File, rng *rand.Rand) (off bool) {
 	return errors.Is(err, disk.ErrPowerOff)
 }
 
-// look reads everything after a cut, and begins a new account with what is there.
+// look reads everything after a cut, and begins a new account with the found objects.
 func (l *ledger) look(ctx context.Context, m *disk.Mem) error {
 	s := newCut(m, 1)
 	var listed []string

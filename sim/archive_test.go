@@ -38,7 +38,7 @@ func TestArchiveOfSeeds(t *testing.T) {
 	}
 }
 
-// archived says what there was of archives.
+// archived is the figures of the archives, as text.
 func (r *Report) archived() string {
 	return fmt.Sprintf("%d answers held until archived, %d given up, %d objects of entries, %d snapshots, %d objects removed, "+
 		"%d halves left, %d puts met another's, %d restores, %d states verified, %d notes, %d entries that nobody has shown", r.Held, r.Unheld,

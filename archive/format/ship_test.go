@@ -65,14 +65,14 @@ func (s *shipper) step(ctx context.Context) error {
 	return nil
 }
 
-// moveOn takes what is there without a gap for archived.
+// moveOn takes the gapless objects for archived.
 func (s *shipper) moveOn() {
 	for len(s.flight) > 0 && s.flight[0].sure {
 		s.tip, s.flight = s.flight[0].tip, s.flight[1:]
 	}
 }
 
-// compare reads what is there under the name of m. An object that ends elsewhere is as good: the shipper continues after it, and leaves its
+// compare reads the object under the name of m. An object that ends elsewhere is as good: the shipper continues after it, and leaves its
 // own uploads in flight behind it as they are.
 func (s *shipper) compare(ctx context.Context, m *made) error {
 	b, err := s.store.Get(ctx, m.name)
@@ -169,7 +169,7 @@ func ship(t *testing.T, seed uint64, f objstore.Faults, logs ...[]Entry) (*objst
 }
 
 // TestTwoShippersMakeOneArchive, with any cuts of the log, any faults of the store, and any order of arrival. Neither stops, and the chain
-// holds every entry once. What lies beside the chain belongs to the same history.
+// holds every entry once. An object beside the chain belongs to the same history.
 func TestTwoShippersMakeOneArchive(t *testing.T) {
 	log, beside := history(120, -1, 0), 0
 	for seed := range uint64(200) {

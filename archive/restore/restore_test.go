@@ -97,8 +97,8 @@ func difference(a, b map[string]string) map[string]bool {
 	return all
 }
 
-// TestARestoredStateIsTheMembersButForWhatARestoreChanges, row by row: who belongs to the cluster, the two counters that clients
-// remember, the v2 events before, and that logs and transactions are held. All of that is told.
+// TestARestoredStateIsTheMembersButForWhatARestoreChanges, row by row. A restore changes who belongs to the cluster, the two counters that
+// clients remember, and the earlier v2 events. It also changes that logs and transactions are held. All of that is told.
 func TestARestoredStateIsTheMembersButForWhatARestoreChanges(t *testing.T) {
 	t.Parallel()
 	l, r := theLife(t), rand.New(rand.NewPCG(7, 7))
@@ -334,7 +334,7 @@ func TestARestoreWritesOverNothing(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotInTheArchive is refused before anything is made, by saying what is there.
+// TestWhatIsNotInTheArchive is refused before anything is made, by naming the found objects.
 func TestWhatIsNotInTheArchive(t *testing.T) {
 	l, r := theLife(t), rand.New(rand.NewPCG(11, 11))
 	s, dir := l.archived(t, r), filepath.Join(t.TempDir(), "restored")
@@ -463,8 +463,8 @@ func TestTheEndIsWhereTheEntriesEnd(t *testing.T) {
 	}
 }
 
-// TestAHoleAtTheEnd: a server that dies has objects on their way. What is behind the first that is missing is left, and told; more than
-// can have been on the way says that something was removed.
+// TestAHoleAtTheEnd: a server that dies has objects on their way. Objects behind the first missing one are
+// left, and told. If there are more than can have been on the way, something was removed.
 func TestAHoleAtTheEnd(t *testing.T) {
 	t.Parallel()
 	l, r := theLife(t), rand.New(rand.NewPCG(14, 14))

@@ -78,7 +78,7 @@ func TestWhenASnapshotIsTaken(t *testing.T) {
 }
 
 // TestAFollowerRemembersTheLeadersArchive: another archive at once, the same one once in a minute. So not each upload of the leader is a
-// write to each member's disk. What is not remembered is asked for again.
+// write to each member's disk. A forgotten archive is asked for again.
 func TestAFollowerRemembersTheLeadersArchive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, opt := newMember(newHistory()), memberDisk(t)

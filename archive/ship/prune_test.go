@@ -14,7 +14,7 @@ import (
 )
 
 // TestNoEntryBehindAKeptSnapshotIsRemoved, wherever the log was cut: a span may go over the index of the snapshot that stays, and others lie
-// beside it. What ends well before it goes.
+// beside it. A span that ends well before the snapshot goes.
 func TestNoEntryBehindAKeptSnapshotIsRemoved(t *testing.T) {
 	kept, went := 0, 0
 	for seed := range uint64(60) {

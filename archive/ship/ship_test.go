@@ -215,7 +215,7 @@ func TestWhileTheStoreIsDown(t *testing.T) {
 
 // TestALogThatIsGoneIsClosedOverByASnapshot: what was lost is said, and the log goes on behind.
 //
-// What was read of it before it went and ends with no state hash that is known cannot be archived either.
+// A part read before it went cannot be archived either, if it ends with no known state hash.
 func TestALogThatIsGoneIsClosedOverByASnapshot(t *testing.T) {
 	for _, memory := range []uint64{4096, 1} {
 		t.Run(fmt.Sprint("remembers ", memory), func(t *testing.T) { goneLog(t, memory) })

@@ -199,7 +199,7 @@ func TestWhatWasAcknowledgedElsewhereIsShippedAgain(t *testing.T) {
 	})
 }
 
-// TestAStoreThatLostItsNewestObjects has the identity all the same: a bucket that was put back to yesterday. What is missing is named and
+// TestAStoreThatLostItsNewestObjects has the identity all the same: a bucket that was put back to yesterday. The missing objects are named and
 // shipped again.
 func TestAStoreThatLostItsNewestObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

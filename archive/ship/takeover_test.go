@@ -298,8 +298,8 @@ func TestHalfAnObjectStopsTheShipping(t *testing.T) {
 	})
 }
 
-// TestANameThatIsTakenIsRead: another shipper of the same history has cut the log elsewhere. This one goes on after what is there, once it has
-// applied all of that itself, and says nothing to be archived before.
+// TestANameThatIsTakenIsRead: another shipper of the same history has cut the log elsewhere. This one continues after the other's spans, once it
+// has applied their entries itself. Until then it says that nothing is archived.
 func TestANameThatIsTakenIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, s := newHistory(), objstore.NewMemory()

@@ -13,11 +13,9 @@ import (
 // Touch writes to most of the unused memory, once, and gives it back. It returns how many bytes that were and the time for one page of 4
 // KiB.
 //
-// A hypervisor gives a virtual machine its memory when it is used for the first time, which costs the machine some 10 us a page instead of
-//  2. Without this, the server that first grows beyond the memory used so far pays for that in its round. The server that takes more memory
-//     pays more often.
-//
-// memory pays more often. Later rounds may be given other pages; so it is three quarters of the free memory, not as much as a server takes.
+// A hypervisor gives a virtual machine its memory when it is used for the first time. That costs the machine some 10 us a page, not 2 us.
+// Without this, the server that first grows beyond the memory used so far pays for that in its round. The server that takes more memory pays
+// more often. Later rounds may be given other pages; so it is three quarters of the free memory, not as much as a server takes.
 // A hypervisor that takes free memory back undoes some of it while the benchmark runs.
 func Touch(ctx context.Context) (bytes int64, page time.Duration, err error) {
 	b, err := os.ReadFile("/proc/meminfo")

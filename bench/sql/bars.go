@@ -7,8 +7,8 @@ import (
 	"github.com/holdfastdb/holdfast/bench/bars"
 )
 
-// wanted is the goal for a workload beside MariaDB: transactions at 16 and at 100 threads at least, the server's CPU for each statement at
-// most.
+// wanted is the goal for a workload beside MariaDB. It has the least transactions at 16 and at 100 threads, and the most CPU of the server
+// for each statement.
 type wanted struct{ at16, at100, cpu float64 }
 
 var wants = map[string]wanted{

@@ -16,7 +16,7 @@ type sweep struct {
 	*bench
 	report *Report
 	dir    string
-	keep   func() error // writes what there is of the report
+	keep   func() error // writes the report so far
 }
 
 // run measures every cell that the report does not have yet. Results from before an error are in the report.

@@ -58,8 +58,8 @@ func tlogLogging(t *testing.T, data string, args ...string) (*tlogServer, *said)
 	return &tlogServer{serveLogging(t, out, data, append([]string{"--tlog", at}, args...)...), t, "http://" + at}, out
 }
 
-// TestAnOldCopySignsNothing: a copy of a data directory as of 300 entries is started after 600 were published. What knows better is a
-// place, or, where none was, the note beside the key.
+// TestAnOldCopySignsNothing: a copy of a data directory as of 300 entries is started after 600 were published. The proof is in a
+// place of publication or, without one, in the note beside the key.
 func TestAnOldCopySignsNothing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -222,7 +222,7 @@ func TestPublishedCheckpointsAlone(t *testing.T) {
 	refuses(t, "give --tlog-publish", "serve", "--data", data, "--tlog-checkpoints", "published")
 	refuses(t, "choose signed or published", "serve", "--data", data, "--tlog-checkpoints", "all")
 
-	// What is published is checked and put again by a command.
+	// A publication is checked and put again by a command.
 	if err := os.Remove(filepath.Join(www, "tile", "entries", "000.p", "121")); err != nil {
 		t.Fatal(err)
 	}

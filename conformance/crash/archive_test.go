@@ -457,7 +457,7 @@ func (g *gone) entryAt(host string, index uint64) (entry, why string) {
 	return string(last), ""
 }
 
-// get reads what is there.
+// get reads the body of an answer.
 func (g *gone) get(from string) ([]byte, error) {
 	res, err := g.http.Get(from)
 	if err != nil {

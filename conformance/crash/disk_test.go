@@ -167,7 +167,7 @@ func takeSpace(name, dir string, leave uint64) error {
 	}
 }
 
-// push writes 512 KiB values until the channel closes. What becomes of them does not matter.
+// push writes 512 KiB values until the channel closes. Their outcome does not matter.
 func push(cli *clientv3.Client, r *rand.Rand, until <-chan struct{}) {
 	value := noise(r, 512<<10)
 	for i := 0; ; i++ {

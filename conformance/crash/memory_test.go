@@ -17,7 +17,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// What the whole process may take with --memory 128MiB.
+// The most memory of the whole process with --memory 128MiB.
 const memoryBar = 256 << 20
 
 // TestMillionKeys restarts a server with a million small keys: quickly, and within memory.

@@ -35,7 +35,7 @@ func raise(to *atomic.Int64, v int64) {
 }
 
 // registers is clients that write few keys through any member, v3 and v2, and read them with quorum. A read that began after a write of its
-// key was acknowledged shows that write or a later one. Anything before it is a stale read. What orders writes is their revision, so a
+// key was acknowledged shows that write or a later one. Anything before it is a stale read. Writes are ordered by their revision, so a
 // write without an answer that takes effect late makes no read look stale.
 type registers struct {
 	keys  []*register

@@ -1,6 +1,6 @@
 package main
 
-// door is what there is to run for one door.
+// door is the packages, programs and scripts that are run for one door.
 type door struct {
 	name string
 	// packages is where the door's own code lives: patterns for `go list`.

@@ -93,7 +93,7 @@ func changes(c *client, want int64, text string) error {
 	return err
 }
 
-// kills kills a server under the writers and judges what is there after each start.
+// kills kills a server under the writers and judges the rows after each start.
 func (s *suite) kills() (string, error) {
 	times := 100
 	if s.quick {

@@ -196,7 +196,7 @@ func TestCrashLosesDirectoriesWithUnsyncedParents(t *testing.T) {
 	}
 }
 
-// What lay in a removed directory does not turn up in another one that has its name.
+// Files of a removed directory do not turn up in another one that has its name.
 func TestCrashTellsDirectoriesOfOneNameApart(t *testing.T) {
 	for seed := range uint64(100) {
 		m := NewMem()

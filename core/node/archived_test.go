@@ -292,7 +292,7 @@ func TestWithoutAnArchiveNobodyWaits(t *testing.T) {
 	}
 }
 
-// What a damaged or foreign frame wants must not have the log shipped in haste for ever.
+// A damaged or foreign frame must not have the log shipped in haste for ever.
 func TestWhatIsNotCommittedIsNotWanted(t *testing.T) {
 	m := archiving(t, 3)
 	leader := m.nodes[0]

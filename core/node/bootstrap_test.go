@@ -15,7 +15,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// newborn is a machine that is to become a member: a disk that can lose its power, and a store that lives and dies with it.
+// newborn is a machine that is to become a member. It has a disk that can lose its power, and a store that lives and dies with it.
 type newborn struct {
 	t     *testing.T
 	fs    *disk.Mem

@@ -95,7 +95,7 @@ func TestCatchUpBySnapshot(t *testing.T) {
 	if v, version := read(t, far, "k0"); v != "0" || version != 4 {
 		t.Fatalf("k0 = %q, version %d", v, version)
 	}
-	// What was received is durable: the member comes back with it after a crash.
+	// The received state is durable: the member comes back with it after a crash.
 	m.crash(far.id)
 	again := m.open(far.id)
 	if again.appliedIdx < 30 {

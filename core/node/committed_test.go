@@ -108,7 +108,7 @@ func TestCommittedIsTheLogOfAllMembers(t *testing.T) {
 	}
 }
 
-// What is in a member's log and not applied there may still be taken back.
+// An entry in a member's log that is not applied there may still be taken back.
 func TestCommittedGivesNothingBeforeItIsApplied(t *testing.T) {
 	m := newManual(t, 3)
 	lead := m.nodes[0]

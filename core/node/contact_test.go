@@ -170,7 +170,7 @@ func TestAMemberThatIsCutOffIsNoticed(t *testing.T) {
 	await(t, "it says that there is a leader again", func() bool { return logs[lost].has("there is a leader again") })
 }
 
-// What counts as lost, and the words for it.
+// The cases that count as lost, and the words for them.
 func TestWhatIsWrongWithTheWay(t *testing.T) {
 	const silent, now = peer.SilentAfter, time.Hour
 	refused := errors.New("dial tcp 10.0.0.2:2380: connect: connection refused")

@@ -102,7 +102,7 @@ func TestACommandOfThisTermIsNotSuperseded(t *testing.T) {
 	m.wantVersion("k", 1)
 }
 
-// What was decided in a term that is over is refused wherever it is proposed, and takes no effect.
+// A decision of a term that is over is refused wherever it is proposed, and takes no effect.
 func TestATermThatIsOverTakesNothing(t *testing.T) {
 	m := newManual(t, 3)
 	for _, n := range m.nodes[:2] {

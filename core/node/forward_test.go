@@ -75,7 +75,7 @@ func TestForwardGolden(t *testing.T) {
 	golden.Check(t, "testdata/forward.hex", b.String())
 }
 
-// What a follower really sends has the form of the golden file, and so has the leader's refusal.
+// A follower's real frame has the form of the golden file, and so has the leader's refusal.
 func TestForwardFramesOnTheWire(t *testing.T) {
 	m := newManual(t, 3)
 	leader, follower := m.nodes[0], m.nodes[1]

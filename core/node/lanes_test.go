@@ -91,7 +91,7 @@ func TestSystemLaneGoesFirst(t *testing.T) {
 	}
 }
 
-// What could not be proposed goes back in front, in order, over the bound if need be.
+// Commands that could not be proposed go back in front, in order, over the bound if need be.
 func TestUnshiftKeepsOrder(t *testing.T) {
 	l := testLanes(30)
 	for i := range uint64(3) {

@@ -17,7 +17,7 @@ import (
 type Making struct {
 	// Name is the label of the only member, PeerAddr where other members will reach it, "" if none does.
 	Name, PeerAddr string
-	// What names the content of an unfinished directory: "the restore of a snapshot".
+	// the content of an unfinished directory: "the restore of a snapshot".
 	What string
 	// BesideEtcd allows etcd's own directory in the same place, which is left as it is, and to begin again what did not end.
 	BesideEtcd bool

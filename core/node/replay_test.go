@@ -175,7 +175,7 @@ func TestAReplayNamesAnEntryOutOfPlace(t *testing.T) {
 	}
 }
 
-// What a machine does over bytes that no member would have proposed is an error with an index, a panic too.
+// A machine's failure over bytes that no member would have proposed is an error with an index, a panic too.
 func TestAReplayOutlivesAMachineThatPanics(t *testing.T) {
 	h := newHistory(t, 9)
 	st := store.NewMem()

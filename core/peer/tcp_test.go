@@ -194,7 +194,7 @@ func TestRemovedMemberIsCutOff(t *testing.T) {
 	}
 }
 
-// What cannot be sent is dropped beyond a bound in bytes; a slow member must not become a memory problem of its leader.
+// Unsent frames are dropped beyond a bound in bytes; a slow member must not become a memory problem of its leader.
 func TestQueueIsBounded(t *testing.T) {
 	a, ar := member(t, 1, TCPOptions{})
 	b, br := member(t, 2, TCPOptions{})

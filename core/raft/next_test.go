@@ -61,7 +61,7 @@ func TestTheNextConfigurationIsRafts(t *testing.T) {
 	}
 }
 
-// What raft would come to another way stops the member, before any of it is stored.
+// Entries from which raft would come to another state stop the member, before any of them is stored.
 func TestAChangeThatRaftMakesOtherwiseStopsTheMember(t *testing.T) {
 	panics := func(f func()) (did bool) {
 		defer func() { did = recover() != nil }()

@@ -89,7 +89,7 @@ func TestAnswersOfAnArchiveSessionWaitForTheArchive(t *testing.T) {
 			t.Errorf("%s: %v", read.what, err)
 		}
 	}
-	// What is about the members, and a lease that is kept alive, is answered while the archive is away.
+	// Calls about the members, and a lease that is kept alive, are answered while the archive is away.
 	put(t, c, "k", "v")
 	lease = must(c.Grant(context.Background(), 60))(t).ID
 	must(c.Status(ctx, s.addr))(t)
@@ -138,7 +138,7 @@ func TestASerializableReadOfWhatIsArchivedGoesOn(t *testing.T) {
 			}
 		}
 	}
-	// What was put, begun or deleted meanwhile would be shown, and a linearizable read is of the present.
+	// Keys put, begun or deleted meanwhile would be shown, and a linearizable read is of the present.
 	for what, get := range map[string][]clientv3.OpOption{
 		"b/1": {clientv3.WithSerializable()},
 		"c/":  {clientv3.WithSerializable(), clientv3.WithPrefix(), clientv3.WithCountOnly()},

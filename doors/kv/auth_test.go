@@ -135,7 +135,7 @@ func TestPasswords(t *testing.T) {
 	}
 }
 
-// What alice, who may read and write a/ and read b/, may do and may not.
+// The calls that alice, who may read and write a/ and read b/, may make and may not.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	s := serve(t, cheap)

@@ -131,7 +131,7 @@ func TestWhatOneMayWriteOneCanRead(t *testing.T) {
 			}
 		}
 	}
-	// What a workflow has recorded, in both protocols, over HTTP/1.0 too.
+	// The steps that a workflow has recorded, in both protocols, over HTTP/1.0 too.
 	s.want(200, "", "POST", "prepareWorkflow", `{"gid":"w","trans_type":"workflow"}`)
 	for i := range 2 {
 		s.want(200, success, "POST", "registerBranch", fmt.Sprintf(`{"gid":"w","trans_type":"workflow","branch_id":"%d","op":"action","status":"succeed","data":"%s"}`, i, strings.Repeat("z", sagapart.MaxTransaction/2-1000)))

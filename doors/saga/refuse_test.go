@@ -132,7 +132,7 @@ func TestAStrangerChangesAndSeesNothing(t *testing.T) {
 	}
 }
 
-// TestChangesCarryThePassOfWhoAsks: what one was let in by is in the log with the change, and one that is let in by an old catalogue is
+// TestChangesCarryThePassOfWhoAsks: the pass of the client is in the log with the change. A client that is let in by an old catalogue is
 // judged again.
 func TestChangesCarryThePassOfWhoAsks(t *testing.T) {
 	var s *served

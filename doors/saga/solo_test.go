@@ -33,7 +33,7 @@ import (
 )
 
 // solo is a member without a log, which applies proposals at once, with a small coordinator in the place of doors/saga/advance. It makes no
-// calls and reads a branch's answer off the end of its URL: "ok", "fail", "ongoing" or "never". What is due has one pass, no more.
+// calls and reads a branch's answer off the end of its URL: "ok", "fail", "ongoing" or "never". A due transaction has one pass, no more.
 type solo struct {
 	acktest.Fake
 	t     *testing.T

@@ -12,26 +12,33 @@ import (
 type Riddle struct {
 	form *regexp.Regexp
 	Rule string
+	// Comments limits the form to comments: pages may have it.
+	Comments bool
 }
 
-// Riddles are forms that no comment and no page may have. Each stands for a place where a named thing belongs.
+// Riddles are forms that no comment may have, and no page but for Comments. Each stands for a place where a named thing belongs.
 var Riddles = []Riddle{
-	{regexp.MustCompile(`(?i)\b(whoever|whomever|somebody|someone|anybody|anyone|nobody)\b`),
-		"name who acts: the client, the caller, the leader, the operator"},
-	{regexp.MustCompile(`(?i)(^|[.:;,] |\b(is|of|from|sees|says|than|once|that|names) )who (comes|waits|asks|had|has|reads|writes)\b`),
-		"name who acts: the client, the caller, the leader, the operator"},
-	{regexp.MustCompile(`(?i)\b(those who|he who)\b`), "name who acts: the clients, the readers, the members"},
-	{regexp.MustCompile(`(?i)\b(whatever|whichever)\b`), "say which things are meant, or that any will do"},
-	{regexp.MustCompile(`(?i)\bthe ones? before\b`), "name the earlier thing: the predecessor, the previous owner"},
-	{regexp.MustCompile(`(?i)\blet(s|ting)? go\b`), "say releases, drops, truncates or resumes"},
-	{regexp.MustCompile(`(?i)\b(that all is|that which|than what)\b`), "name the thing"},
-	{regexp.MustCompile(`(?i)\b(come|comes|coming|came) to nothing\b`), "say fails or failed"},
-	{regexp.MustCompile(`(?i)\bwhat the (leader|owner|one|call|build|server)s? before\b`), "name the thing: the previous leader's stamp"},
+	{form: regexp.MustCompile(`(?i)\b(whoever|whomever|somebody|someone|anybody|anyone|nobody)\b`),
+		Rule: "name who acts: the client, the caller, the leader, the operator"},
+	{form: regexp.MustCompile(`(?i)(^|[.:;,] |\b(is|of|from|sees|says|than|once|that|names) )who (comes|waits|asks|had|has|reads|writes)\b`),
+		Rule: "name who acts: the client, the caller, the leader, the operator"},
+	{form: regexp.MustCompile(`(?i)\b(those who|he who)\b`), Rule: "name who acts: the clients, the readers, the members"},
+	{form: regexp.MustCompile(`(?i)\b(whatever|whichever)\b`), Rule: "say which things are meant, or that any will do"},
+	{form: regexp.MustCompile(`(?i)\bthe ones? before\b`), Rule: "name the earlier thing: the predecessor, the previous owner"},
+	{form: regexp.MustCompile(`(?i)\blet(s|ting)? go\b`), Rule: "say releases, drops, truncates or resumes"},
+	{form: regexp.MustCompile(`(?i)\b(that all is|that which|than what)\b`), Rule: "name the thing"},
+	{form: regexp.MustCompile(`(?i)\b(come|comes|coming|came) to nothing\b`), Rule: "say fails or failed"},
+	{form: regexp.MustCompile(`(?i)\bwhat the (leader|owner|one|call|build|server)s? before\b`), Rule: "name the thing: the previous leader's stamp"},
+	{form: regexp.MustCompile(`(^|[.!?:] )What `), Rule: "begin with a named thing: the entry, the file, the answer", Comments: true},
+	{form: regexp.MustCompile(`\b[Ww]hat (there (is|are|was|were)|(is|are|was|were) there)\b`), Rule: "name the things: the rows, the files, the room", Comments: true},
 }
 
 // riddle returns the rule that a text breaks and the words with which it does, "" if it breaks none.
-func riddle(text string) (words, rule string) {
+func riddle(text string, comment bool) (words, rule string) {
 	for _, r := range Riddles {
+		if r.Comments && !comment {
+			continue
+		}
 		if m := r.form.FindString(text); m != "" {
 			return strings.TrimSpace(m), r.Rule
 		}
@@ -54,7 +61,7 @@ func CommentRiddles(f *ast.File, lineOf func(ast.Node) int) (found []string) {
 				continue
 			}
 			for i, text := range strings.Split(c.Text, "\n") {
-				if words, rule := riddle(strings.TrimLeft(repeated.ReplaceAllString(text, ""), "/* \t")); words != "" && !declares(f, words) {
+				if words, rule := riddle(strings.TrimLeft(repeated.ReplaceAllString(text, ""), "/* \t"), true); words != "" && !declares(f, words) {
 					found = append(found, fmt.Sprintf("%d: %q: %s", lineOf(c)+i, words, rule))
 				}
 			}

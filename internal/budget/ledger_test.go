@@ -150,7 +150,7 @@ func TestEntriesSayWhatThereIs(t *testing.T) {
 	}
 }
 
-// TestDefaultOf: a quarter of what there is, within bounds.
+// TestDefaultOf: a quarter of the machine's memory, within bounds.
 func TestDefaultOf(t *testing.T) {
 	for memory, want := range map[int64]int64{0: Small, 512 * mib: Small, 2 << 30: 512 * mib, 3<<30 + 4097: 768 * mib, 64 << 30: Large} {
 		if got := DefaultOf(memory); got != want {

@@ -136,7 +136,7 @@ func TestTheFirstErrorStays(t *testing.T) {
 	}
 }
 
-// What is taken may be kept and appended to without reaching the next field.
+// A taken field may be kept and appended to without reaching the next field.
 func TestNoAppendReachesTheNextField(t *testing.T) {
 	b := []byte{1, 'a', 'b', 'c', 'd'}
 	r := NewReader(b)

@@ -92,7 +92,7 @@ func TestAConnectionIsLateWhenItsTimeIsOver(t *testing.T) {
 }
 
 // TestRoomIsShared: a connection has three quarters of the room at most, unless one message needs more. A new one leaves the last quarter
-// to others. What is refused takes nothing.
+// to others. A refused message takes nothing.
 func TestRoomIsShared(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -552,7 +552,7 @@ func TestWhoMakesRoomFirst(t *testing.T) {
 	}
 }
 
-// TestAClientThatIgnoresRefusalsIsClosed: its calls are refused from a quarter of what there is on, and it begins more. What stays open does not
+// TestAClientThatIgnoresRefusalsIsClosed: its calls are refused from a quarter of the room on, and it begins more. A call that stays open does not
 // count, however much it is.
 func TestAClientThatIgnoresRefusalsIsClosed(t *testing.T) {
 	p := New(Options{CallBytes: 1600})

@@ -12,9 +12,9 @@ import (
 // ConnLimit bounds the connections of several ports together. Each takes a descriptor and memory of the same process, which needs some for
 // its log and its store. Its methods may be called from several goroutines.
 //
-// Once three quarters of the places are taken, an address (IPv6: the first 64 bits) with more than a 64th of all gets no further place. It
-// gets a new one only in exchange for one of its own. When all are taken, connections make room in the order of Rank. A connection that
-// makes progress is never closed: the newcomer is.
+// Once three quarters of the places are taken, an address with more than a 64th of all gets no further place. Of an IPv6 address the first
+// 64 bits count. It gets a new one only in exchange for one of its own. When all are taken, connections make room in the order of Rank. A
+// connection that makes progress is never closed: the newcomer is.
 type ConnLimit struct {
 	max int64
 	// Failed hears of TLS handshakes that failed, from any goroutine; nil: no call. It is set before the first connection.

@@ -526,8 +526,8 @@ func TestGroupsThatNothingReplacesStay(t *testing.T) {
 	r.stop(a)
 }
 
-// TestLevelsReplaceGroups: files of the levels and snapshots are made from the database, what they replace goes, and any of what stays restores
-// what there was.
+// TestLevelsReplaceGroups: files of the levels and snapshots are made from the database, the files they replace go, and any of the kept ones
+// restores the earlier content.
 func TestLevelsReplaceGroups(t *testing.T) {
 	r := newRig(t)
 	r.cfg.Levels = []time.Duration{60 * time.Millisecond, 200 * time.Millisecond}

@@ -314,7 +314,7 @@ func TestAnothersCheckpointGetsItsWay(t *testing.T) {
 	}
 }
 
-// TestAnotherProgramGetsTheDatabaseForItself: it waits until no other program has it open. What it commits first is stored, and the files
+// TestAnotherProgramGetsTheDatabaseForItself: it waits until no other program has it open. Its first commits are stored, and the files
 // are closed.
 func TestAnotherProgramGetsTheDatabaseForItself(t *testing.T) {
 	l := newLong(t)

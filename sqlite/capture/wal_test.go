@@ -22,7 +22,7 @@ func pagesOf(t *testing.T, g *Group) map[uint32][]byte {
 }
 
 // TestAGroupIsHeldPageForPage: a WAL holds a group if every page of it is the same, the first one and the last one of
-// the database too. What programs commit behind it takes nothing away.
+// the database too. Later commits of programs take nothing away.
 func TestAGroupIsHeldPageForPage(t *testing.T) {
 	f := followOne(t)
 	f.exec("begin")

@@ -29,7 +29,7 @@ func TestNamesOfFiles(t *testing.T) {
 			}
 		}
 	}
-	// What other programs, other layouts and no owner have written is no file.
+	// Objects of other programs, of other layouts and without an owner are no files.
 	for _, name := range []string{
 		"", "/", "0000", "0000/", "0000000000000001-0000000000000001.ltx", "/0000000000000001-0000000000000001.ltx",
 		"000a/0000000000000001-0000000000000001.ltx", "ltx/10/0000000000000001-0000000000000001.ltx", "ltx/00/0000000000000001-0000000000000001.ltx",

@@ -327,7 +327,7 @@ func TestAnyCompleteSetOfFilesRestores(t *testing.T) {
 }
 
 // TestASnapshotThatNoManifestNamesIsAWayAround: the owner has found a named file damaged, has stored the whole database behind it, and is killed before
-// its manifest says so. What it acknowledged is restored. A file of a fenced owner is no such way.
+// its manifest says so. Its acknowledged commits are restored. A file of a fenced owner is no such way.
 func TestASnapshotThatNoManifestNamesIsAWayAround(t *testing.T) {
 	whole := objstore.NewMemory()
 	w := lived(t, whole, replica.Bucket, 7)

@@ -78,8 +78,8 @@ func TestFramesOfBothByteOrders(t *testing.T) {
 	}
 }
 
-// TestDamagedFramesAreNotTold: each part of the WAL is compared with what the index says. What lies before the damage
-// was told, and is void.
+// TestDamagedFramesAreNotTold: each part of the WAL is compared with what the index says. The frames before the damage
+// were told, and are void.
 func TestDamagedFramesAreNotTold(t *testing.T) {
 	w := newWAL(binary.LittleEndian, 512, "saltsalt").frame(1, 0, 'a').frame(2, 2, 'b').frame(1, 2, 'c')
 	at := func(n int) int { return 32 + n*(24+512) }

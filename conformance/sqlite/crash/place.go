@@ -95,7 +95,7 @@ type machine struct {
 	agent *proctest.Process
 	app   *ledger
 	apps  []*proctest.Process
-	plain map[string]int               // what was there before the agent: writer → its last row
+	plain map[string]int               // the rows before the agent: writer → its last row
 	wrap  func(line []string) []string // puts a command where something is in its way; nil: nothing is
 }
 

@@ -252,7 +252,7 @@ func (c *conn) close() {
 	}
 }
 
-// What SQLite says.
+// SQLite's messages.
 const (
 	readonly = "attempt to write a readonly database"
 	ioerr    = "disk I/O error"

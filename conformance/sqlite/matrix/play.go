@@ -289,7 +289,7 @@ func (s *stage) end(ctx context.Context, agent *proctest.Process, ask bool, most
 	return 0
 }
 
-// inTurn plays a cell whose agent stores what there is and ends: the application, the agent, the store changes, the application, the agent.
+// inTurn plays a cell whose agent stores the pending commits and ends: the application, the agent, the store changes, the application, the agent.
 func (s *stage) inTurn(ctx context.Context, o *outcome) error {
 	for _, part := range []string{"first", "then"} {
 		if part == "then" {

@@ -6,7 +6,7 @@ import (
 )
 
 // latest knows at which revision keys with long values (above inlineBytes) were last written. A reader then finds such a version in history
-// by one lookup. Through the key's current row it takes two; over a million keys of 1 KB the first was a sixth of the cost of a get.
+// by one lookup. Through the key's current row it takes two. Over a million keys of 1 KB the first was a sixth of the cost of a get.
 //
 // It may forget, but its answer is exact, and no goroutine takes a lock. A word has only a hash of the key and the last bits of the
 // revision. Each entry changes the words of all its keys, in their order. It does so after the store has the change, before hotRows are

@@ -9,7 +9,7 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// TestLatestIsExactOrSilent: few hashes in a table that cannot hold them all, and revisions whose last bits begin anew meanwhile. What is said of a hash is
+// TestLatestIsExactOrSilent: few hashes in a table that cannot hold them all, and revisions whose last bits begin anew meanwhile. The answer for a hash is
 // its last version.
 func TestLatestIsExactOrSilent(t *testing.T) {
 	for seed := range uint64(20) {
@@ -231,7 +231,7 @@ func TestLongReadsBesideWrites(t *testing.T) {
 }
 
 // TestAnOldVersionIsNotKeptWhileItIsReplaced: readers that passed the gate before an entry read in the middle of Publish. It changes first
-// the known versions and then the kept rows. What they keep then must not be taken for the new row.
+// the known versions and then the kept rows. Rows that they keep then must not be taken for the new row.
 func TestAnOldVersionIsNotKeptWhileItIsReplaced(t *testing.T) {
 	for what, change := range map[string]*kvpart.Part{
 		"a put":             putPart("k", long(2)),

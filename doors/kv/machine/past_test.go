@@ -148,7 +148,7 @@ func TestPastListsAreBounded(t *testing.T) {
 	}
 }
 
-// TestChangesThatWereCutAreNoList: what a read in the past continues may be whole while what came since does not fit. What did fit of it says
+// TestChangesThatWereCutAreNoList: the list that a read in the past continues may be whole while later changes do not fit. A part that did fit says
 // nothing about the keys that did not, whether much or little was kept before.
 func TestChangesThatWereCutAreNoList(t *testing.T) {
 	cut := 0

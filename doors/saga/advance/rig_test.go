@@ -141,7 +141,7 @@ func (h *house) ends(gid, stands string) {
 	wait.Until(h.t, fmt.Sprintf("%s: %s", gid, stands), func() bool { return h.stands(gid) == stands })
 }
 
-// script plays the services. What it has no line for succeeds at once.
+// script plays the services. A call without a line succeeds at once.
 type script struct {
 	mu      sync.Mutex // guards the rest
 	calls   []string   // every call, in order of beginning: "action 01"
@@ -334,7 +334,7 @@ func (h *house) logged(want ...string) {
 	}
 }
 
-// What clients begin.
+// Transactions that clients begin.
 
 func (h *house) begin(gid string, mode sagapart.Mode, status sagapart.Status, branches []sagapart.Branch, edits ...func(*sagapart.BeginPart)) {
 	h.t.Helper()

@@ -271,7 +271,7 @@ func TestWhatIsKeptIsForgottenAfterTheOutage(t *testing.T) {
 	}
 }
 
-// TestTheCacheTakesABound: with less room Apply keeps less from the next entry on, and as much as before when the room is back. What it does not keep
+// TestTheCacheTakesABound: with less room Apply keeps less from the next entry on, and as much as before when the room is back. A dropped row
 // is read from the store.
 func TestTheCacheTakesABound(t *testing.T) {
 	r := openRig(t, store.NewMem(), Options{CacheBytes: 1 << 20})

@@ -117,7 +117,7 @@ func TestDamageOfTablesIsFoundAndMended(t *testing.T) {
 	}
 }
 
-// gate is a store whose checkpoints wait for leave, and that keeps each one it was given with what was there then.
+// gate is a store whose conditional puts, those of checkpoints, wait for leave.
 type gate struct {
 	objstore.Store
 	leave chan struct{}

@@ -56,7 +56,7 @@ func through(t *testing.T, r *room, input []byte, part int) (*Conn, []byte) {
 	return i, out
 }
 
-// messages takes the gRPC messages of each stream out of a client's bytes, the slow and obvious way. What is cut off is left out.
+// messages takes the gRPC messages of each stream out of a client's bytes, the slow and obvious way. A message that is cut off is left out.
 func messages(b []byte) map[uint32][]string {
 	content := map[uint32][]byte{}
 	for b = b[min(len(frame.Preface), len(b)):]; len(b) >= frame.HeadLen; {

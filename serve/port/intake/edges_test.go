@@ -90,7 +90,7 @@ func TestEdges(t *testing.T) {
 					got.WriteByte('x')
 				}
 			}
-			// What is left of a message that was turned away is passed on behind it, and the server's decoder takes it for anything.
+			// The rest of a message that was turned away is passed on behind it, and the server's decoder may take it for any frame.
 			if !strings.HasPrefix(got.String(), c.want) || !strings.Contains(c.want, "-") && got.String() != c.want {
 				t.Errorf("%s, %d bytes at a time: the server sees %q, want %q", c.what, part, got.String(), c.want)
 			}

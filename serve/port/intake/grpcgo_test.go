@@ -26,7 +26,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port/frame"
 )
 
-// What a Conn does is right only with a server that behaves as grpc-go's does. These tests are about that server, with the options
+// A Conn is right only with a server that behaves as grpc-go's does. These tests are about that server, with the options
 // the kv door gives it: they fail when a newer one does something else.
 
 // window is the connection's, as the port's server has it, and of a stream.
