@@ -189,7 +189,7 @@ func (w *World) belong() []*host {
 	return out
 }
 
-// unequal says what keeps the members from being at rest in one state, "" if nothing does.
+// unequal names the reason why the members are not at rest in one state, "" if they are.
 func (w *World) unequal() string {
 	if why := w.members.unfinished(); why != "" {
 		return why

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Machine says what the figures were measured on; without it none of them means anything.
+// Machine describes the machine of the figures; without it none of them means anything.
 type Machine struct {
 	CPU        string  `json:"cpu"`
 	Cores      int     `json:"cores"`

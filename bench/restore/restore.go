@@ -36,7 +36,7 @@ func house(dir string) node.Config {
 		kvmachine.New(kvmachine.OptionsOf(s)), v2machine.New(v2machine.Options{}), tlogmachine.New()}}
 }
 
-// Archive says what is archived: puts of Value bytes to Keys keys, until the log has Bytes. With Snapshot there is one at the end too, which a
+// Archive is the archive's content: puts of Value bytes to Keys keys, until the log has Bytes. With Snapshot there is one at the end too, which a
 // restore of the newest state then is; otherwise it is all log.
 type Archive struct {
 	Bytes       int64

@@ -18,7 +18,7 @@ const (
 	settling     = 3 * time.Second // after a start, before memory is looked at
 )
 
-// Timers says what open timers cost a server that is started again.
+// Timers is the cost of open timers for a restarted server.
 type Timers struct {
 	Open  int     `json:"open"`
 	Setup float64 `json:"submitted_in_s"`

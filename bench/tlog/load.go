@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// load says what is sent to a server.
+// load is the requests to a server.
 type load struct {
 	Tool    string `json:"load"` // withHammer, withOurs
 	Writers int    `json:"writers"`

@@ -13,8 +13,8 @@ import (
 // smallMemory is what the small machine has, in bytes.
 const smallMemory = 1 << 30
 
-// The loads of the small machine: the flags of the published report, the same from our tool, and its operator's later change by hand (see
-// published). That is 600 writers that send as fast as they can.
+// The loads of the small machine: the flags of the published report, the same from our tool, and its operator's later change by hand. That
+// is 600 writers that send as fast as they can (see published).
 var smallLoads = []load{
 	{Tool: withHammer, Writers: 512, Rate: 512, Published: true},
 	{Tool: withOurs, Writers: 512, Rate: 512},

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Requests that no well-behaved client sends. They are bytes that are no message, a message in pieces that must be merged, unknown fields,
-// and requests near the largest allowed size or above it. Also methods that do not exist, and leases that hardly live.
+// Requests that no well-behaved client sends: bytes that are no message, a message in pieces that must be merged, and unknown fields. Also
+// requests about as large as is allowed or larger, methods that do not exist, and leases that hardly live.
 func (s *script) odd() error {
 	switch k := s.r.IntN(100); {
 	case k < 35:

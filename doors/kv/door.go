@@ -96,7 +96,7 @@ type Options struct {
 	KeepaliveMinTime, KeepaliveInterval, KeepaliveTimeout time.Duration
 	// V2 answers HTTP requests below /v2/ (doors/kv/v2); nil: they are not found.
 	V2 fasthttp.RequestHandler
-	// AuthToken says what tokens are: "simple" (the default), or "jwt,sign-method=RS256,pub-key=FILE,priv-key=FILE,ttl=5m". One
+	// AuthToken is the kind of tokens: "simple" (the default), or "jwt,sign-method=RS256,pub-key=FILE,priv-key=FILE,ttl=5m". One
 	// that makes no sense makes Serve fail; CheckAuthToken says so earlier.
 	AuthToken string
 	// ReadFile reads the key files AuthToken names.

@@ -163,7 +163,7 @@ type clientSink struct {
 // Ready implements watch.Sink.
 func (s *clientSink) Ready(ctx context.Context, n int64) error { return s.turns.ready(ctx, n) }
 
-// await holds back what the log has up to index until that is archived, for as long as the stream lives.
+// await waits until the log up to index is archived, for as long as the stream lives.
 func (s *clientSink) await(index uint64) error {
 	ctx := s.stream.Context()
 	err := s.d.node.Archived(ctx, index)

@@ -157,7 +157,7 @@ func New(opts Options) *Port {
 // connection a window of GRPCWindow and needs no buffer to read.
 func (p *Port) GRPC() net.Listener { return p.grpc }
 
-// Protocols says what one listener offers.
+// Protocols are the protocols of one listener.
 type Protocols struct {
 	TLS            *tls.Config // nil: cleartext. NextProtos is set by the port.
 	AlsoPlain      bool        // with TLS: clients in cleartext are served, too

@@ -65,7 +65,7 @@ func (c *Config) unknownVariables(environ []string) (unknown []string) {
 	return unknown
 }
 
-// began says what runs here, in one line of the log.
+// began logs one line with the build, the member and its doors.
 func (s *Server) began() {
 	cluster, member := s.node.IDs()
 	var on []string

@@ -319,7 +319,7 @@ func (s *Server) waitFirstLevel(ctx context.Context) {
 	}
 }
 
-// waitsFor says what keeps a member from being ready.
+// waitsFor names the reason why a member is not ready.
 func waitsFor(st *node.Status, m starting) string {
 	switch {
 	case st.Ready && st.Joining:

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfastdb/holdfast/bench/host"
 )
 
-// Config says what to measure. All fields must be set.
+// Config is the list of measurements. All fields must be set.
 type Config struct {
 	Clients         []int    // concurrent clients; one client goes to the leader only
 	Sizes           []int    // bytes of the value

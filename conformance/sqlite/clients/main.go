@@ -1,8 +1,8 @@
-// Command clients runs programs on unmodified libraries with the SQLite extension loaded, as docs/sqlite/extension.md says to load it:
-// Django and Rails as Debian has them (scripts/sqliteclients.sh), better-sqlite3 and mattn/go-sqlite3, which bring an SQLite of their own
+// Command clients runs programs on unmodified libraries with the SQLite extension loaded, as docs/sqlite/extension.md says to load it.
+// Django and Rails are as Debian has them (scripts/sqliteclients.sh). better-sqlite3 and mattn/go-sqlite3 bring an SQLite of their own
 // (scripts/sqlitelinked.sh). Each creates, updates, rolls back and reads, and counts the commits it got an answer for. The agent must have
-// been asked for just as many, each before its answer. The agent is a fake one (internal/extagent): what a bucket holds afterwards is
-// looked at elsewhere.
+// been asked for just as many, each before its answer. The agent is a fake one (internal/extagent): other programs check the content of a
+// bucket.
 //
 //	clients [-quick]
 //

@@ -97,7 +97,7 @@ func (m *Member) setTick(tick func() int64) {
 	m.tick = tick
 }
 
-// OnPropose says what becomes of a command of the present term.
+// OnPropose decides the outcome of a command of the present term.
 func (m *Member) OnPropose(f func(parts []entry.Part) (*entry.Result, error)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

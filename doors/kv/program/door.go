@@ -82,7 +82,7 @@ type keyspace interface {
 	Alarms() []kvpart.AlarmState
 }
 
-// alarm is one that is on, in "alarms" of the same answer.
+// alarm is a raised alarm, in "alarms" of the same answer.
 type alarm struct {
 	Alarm  string `json:"alarm"`  // NOSPACE or CORRUPT, as etcd's tools print it
 	Member string `json:"member"` // hexadecimal

@@ -172,14 +172,14 @@ var (
 	hang      = outcall.Result{}
 )
 
-// answer says what the next calls of a name come to: "action 01", "msg 00".
+// answer sets the results of the next calls of a name: "action 01", "msg 00".
 func (s *script) answer(name string, with ...outcall.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers[name] = append(s.answers[name], with...)
 }
 
-// always says what the calls of a name come to that answer has nothing for.
+// always sets the result of a name's calls without one from answer.
 func (s *script) always(name string, r outcall.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 type Trouble struct {
 	// URL was called. "": no call is the reason, for example because the transaction's custom_data cannot be read.
 	URL string
-	// Text says what happened, for people.
+	// Text describes the trouble, for people.
 	Text string
 	// Call is the newest call of the transaction, zero if none is known.
 	Call LastCall

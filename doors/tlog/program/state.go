@@ -23,7 +23,7 @@ const (
 	stateBehind    = "behind"
 )
 
-// judge says what state a log is in. why is the reason why it takes no entries, lag the one why its signing is behind; "": neither.
+// judge returns a log's state. why is the reason why it takes no entries, lag the one why its signing is behind; "": neither.
 func (s *LogStatus) judge(why, lag string, damaged bool) {
 	noKey := strings.Contains(why, checkpoint.NoKey)
 	switch s.Why = why; {

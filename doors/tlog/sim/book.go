@@ -223,7 +223,7 @@ func (b *logsBook) show(h *sim.Member, lb *logBook, l *tlogmachine.Log, c *tlogm
 	}
 }
 
-// Settled says what keeps a member's logs from being at rest, "" if nothing does.
+// Settled names the reason why a member's logs are not at rest, "" if they are.
 //
 // Settled implements sim.Workload.
 func (b *logsBook) Settled(h *sim.Member) string {
