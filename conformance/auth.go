@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// auth switches authentication on and off again, and with it who may do what. It must leave the cluster open, whatever
-// happens in it: the cases after it know no passwords.
+// auth switches authentication on and off again, with its permissions. It must always leave the cluster open: the cases after it know no
+// passwords.
 func auth(e *env) {
 	// One member: a token of the original's may not be known to the next one yet, and a keep-alive is not tried again.
 	e.endpoint, _, _ = strings.Cut(e.endpoint, ",")
@@ -61,7 +61,7 @@ func auth(e *env) {
 	e.show("auth", "enable") // the tool makes the role root and gives it to root, then asks again
 	status()
 
-	// What nobody, alice and root may do.
+	// The permissions of no user, of alice and of root.
 	as := func(user string, args ...string) { e.show(append([]string{"--user", user}, args...)...) }
 	e.show("get", a)
 	e.show("put", a, "x")
@@ -122,7 +122,7 @@ func auth(e *env) {
 	e.until("the watch goes on", 15*time.Second, func() bool { return strings.Contains(watching.output(), "own/later") })
 	watching.stop()
 
-	// Nobody locks root out.
+	// No command locks root out.
 	as("root:rootpw", "user", "delete", "root")
 	as("root:rootpw", "role", "delete", "root")
 	as("root:rootpw", "user", "revoke-role", "root", "root")

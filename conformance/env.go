@@ -361,8 +361,8 @@ func (b *background) enter(text string) {
 	}
 }
 
-// lines waits until the command has printed n lines. The last n before stop is all that the command may print: a case that
-// waited for less would record whatever had come by then.
+// lines waits until the command has printed n lines. The command may print no more before stop: a case that waited for less would record a
+// random number of lines.
 func (b *background) lines(n int) {
 	b.want = n
 	b.e.until(fmt.Sprintf("%d lines from %s", n, b.name), 30*time.Second, func() bool {
@@ -382,7 +382,7 @@ func (b *background) ended(limit time.Duration) {
 // stop interrupts the command as Ctrl-C does and waits for its end; what it printed is recorded.
 func (b *background) stop() string {
 	if b.cmd != nil {
-		_ = b.cmd.Process.Signal(os.Interrupt) // it may have ended: then there is nobody to interrupt
+		_ = b.cmd.Process.Signal(os.Interrupt) // it may have ended already
 		select {
 		case <-b.done:
 		case <-time.After(5 * time.Second):

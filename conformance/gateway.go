@@ -99,7 +99,7 @@ func gateway(e *env) {
 	}
 	e.post("/v3/auth/status", `{}`)
 
-	// What is no request.
+	// Bodies that are no request.
 	for _, body := range []string{``, `{`, `[]`, `"x"`, `null`, `{"key":1}`, `{"key":"!"}`, `{"limit":"x"}`, `{"limit":1.5}`,
 		`{"limit":"9223372036854775808"}`, `{"key":"YQ","key":"Yg"}`, "{\"key\":\"YQ\"}\x00", `{"key":"YQ"} trailing`, `{"sort_order":"SIDEWAYS"}`} {
 		e.post("/v3/kv/range", body)

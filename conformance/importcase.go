@@ -16,10 +16,10 @@ import (
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// importUnderLoad moves a deployment: an etcd of the tool's own version and of the cluster's size, with keys and leases, is copied
-// into empty Holdfast nodes while its clients write, delete, grant, revoke, compact, and while leases run out. The import is
-// killed once on the way and goes on. After the cut-over both sides are read by a client that is not the import, and must hold
-// the same keys, values and leases. An etcd 3.4 has v2 keys beside them, under load too.
+// importUnderLoad moves a deployment. An etcd of the tool's own version and of the cluster's size, with keys and leases, is copied into
+// empty Holdfast nodes. Its clients write, delete, grant, revoke and compact meanwhile, and leases expire. The import is killed once on the
+// way and goes on. After the cut-over both sides are read by a client that is not the import, and must hold the same keys, values and
+// leases. An etcd 3.4 has v2 keys beside them, under load too.
 func importUnderLoad(e *env) {
 	if e.holdfast == "" {
 		return // the original has no such command: nothing to check about the case itself
@@ -203,8 +203,8 @@ func (e *env) client(d *deployment) *clientv3.Client {
 // wholeOf reads all of one side of an import, a line for each thing there is.
 type wholeOf func(ctx context.Context) ([]string, error)
 
-// same reads both sides whole until they are the same, a second apart and at most 15 times: what has a time to live, a lease or a v2
-// key, lives on the target as long as on the source or a little longer. A source of fewer than least lines shows nothing.
+// same reads both sides whole until they are the same, a second apart and at most 15 times. A lease or a v2 key with a TTL lives on the
+// target as long as on the source or a little longer. A source of fewer than least lines shows nothing.
 func same(source, target wholeOf, least int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

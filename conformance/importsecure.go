@@ -13,11 +13,11 @@ import (
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// importSecured is importUnderLoad where both sides want a certificate of their own authority and a password, and the target runs
-// under the name etcd with etcd's flags. Users change on the source all the while, and its members are started again, so that
-// tokens and connections of the import end before it does: an etcd 3.4 forgets its tokens when it stops, and those of the 3.7 are
-// signed, good for three seconds and old after each change. At last an import that shows root's own certificate and knows no
-// password finds both sides the same.
+// importSecured is importUnderLoad with certificates and passwords. Both sides want a certificate of their own authority, and the target
+// runs under the name etcd with etcd's flags. Users change on the source all the while, and its members are restarted. So tokens and
+// connections of the import end before it does. An etcd 3.4 forgets its tokens when it stops. Those of the 3.7 are signed, good for three
+// seconds and outdated after each change. At last an import that shows root's own certificate and knows no password finds both sides the
+// same.
 func importSecured(e *env) {
 	if e.holdfast == "" {
 		return
@@ -50,7 +50,7 @@ func importSecured(e *env) {
 type access struct {
 	password string
 	client   *tls.Config
-	// PEM files: the authority, the pair of all servers, that of clients (which names nobody), and root's own.
+	// PEM files: the authority, the pair of all servers, that of clients (which names no user), and root's own.
 	ca, serverCert, serverKey, cert, key, rootCert, rootKey string
 }
 
@@ -80,7 +80,7 @@ func (e *env) newAccess(name, password string) *access {
 	return a
 }
 
-// secured is a server with etcd's flags that lets in who has a certificate. Passwords are cheap to check: nobody guesses here.
+// secured is a server with etcd's flags that admits clients with a certificate. Passwords are cheap to check here: there is no guessing.
 func secured(bin string, a *access, flags ...string) proctest.Server {
 	return proctest.EtcdTLS(bin, a.client, append(flags, "--cert-file", a.serverCert, "--key-file", a.serverKey, "--trusted-ca-file", a.ca,
 		"--client-cert-auth", "--bcrypt-cost", "4")...)

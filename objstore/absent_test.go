@@ -16,7 +16,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestAnObjectIsCreatedOnce, the same over every kind of store: whoever comes later is told, and changes nothing.
+// TestAnObjectIsCreatedOnce, the same over every kind of store: a later caller is told, and changes nothing.
 func TestAnObjectIsCreatedOnce(t *testing.T) {
 	for name, s := range everyStore(t) {
 		t.Run(name, func(t *testing.T) {
@@ -67,8 +67,8 @@ func TestAnObjectIsCreatedOnce(t *testing.T) {
 	}
 }
 
-// TestOfManyWritersOneCreates: each of many names is created by one of several writers, some of whom use PutIfMatch, and what is
-// there is what that one wrote. Readers meanwhile see nothing or all of it.
+// TestOfManyWritersOneCreates: each of many names is created by one of several writers, some of which use PutIfMatch. The object is that
+// writer's. Readers meanwhile see nothing or all of it.
 func TestOfManyWritersOneCreates(t *testing.T) {
 	const writers = 6
 	rounds := 60
@@ -99,7 +99,7 @@ func TestOfManyWritersOneCreates(t *testing.T) {
 							t.Errorf("%s: %v", o, err)
 							return
 						}
-						// From the answer on the object is there and whole, whoever wrote it.
+						// From the answer on the object is there and whole, from either writer.
 						b, err := s.Get(ctx, o)
 						if err != nil || len(b) == 0 || string(b) != body(int(b[0]-'0')) {
 							t.Errorf("%s: %d bytes, %v", o, len(b), err)
@@ -199,7 +199,7 @@ func TestACreationWhoseAnswerIsLostMeetsItself(t *testing.T) {
 	}
 }
 
-// TestOnlyA412SaysThatThereIsAnObject: 409 says that somebody else is writing, 501 that the store cannot judge.
+// TestOnlyA412SaysThatThereIsAnObject: 409 says that another client is writing, 501 that the store cannot judge.
 func TestOnlyA412SaysThatThereIsAnObject(t *testing.T) {
 	for status, want := range map[int]error{http.StatusPreconditionFailed: ErrExists, http.StatusConflict: nil, http.StatusForbidden: nil,
 		http.StatusNotImplemented: ErrUnconditional} {

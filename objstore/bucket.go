@@ -17,16 +17,16 @@ import (
 // roleWait is how long the machine is asked which role it has. It answers at once, or is not there.
 const roleWait = 5 * time.Second
 
-// Bucket is a place in a bucket of S3 and how to get there, for callers that know more than a URL says. What is empty is what Open would take:
-// AWS's variables.
+// Bucket is a place in a bucket of S3 with its access settings, for callers that know more than a URL says. Empty fields get the values
+// Open would take: AWS's variables.
 type Bucket struct {
 	Name   string
 	Prefix string // of all names, without slashes at its ends
 	Region string
 	// Endpoint is http://host:port or https://host; "" with no variable for it is AWS.
 	Endpoint string
-	// AccessKeyID and SecretAccessKey are both given, or neither: then those of AWS's variables, of its shared credentials file, or of the role
-	// that the machine has.
+	// AccessKeyID and SecretAccessKey are both given, or neither. Without them the store takes AWS's variables, its shared credentials
+	// file, or the machine's role.
 	AccessKeyID, SecretAccessKey string
 	// PathStyle: the bucket's name goes into the path of each request, not into the host's name; nil: at AWS it does not, elsewhere it does.
 	PathStyle *bool

@@ -9,8 +9,8 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// clients are those of S3 servers, one for each server and way to be known to it. An agent has thousands of replicas in one bucket, and a client of
-// its own for each, with connections that no other uses, was half of its memory. They are few, so none is given up.
+// clients are those of S3 servers, one for each server and set of credentials. An agent has thousands of replicas in one bucket. A client
+// of its own for each, with unshared connections, was half of its memory. They are few, so none is given up.
 var clients struct {
 	sync.Mutex
 	of map[clientKey]*minio.Client // guarded by the mutex

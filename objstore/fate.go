@@ -24,14 +24,14 @@ const (
 	isHalf
 )
 
-// fate is what is drawn for one call.
+// fate is the random outcome of one call.
 type fate struct {
 	outcome
 	to, back time.Duration // the request's way and the answer's
 	cut      bool          // a request that its caller has left behind does not arrive
 }
 
-// draw takes the same numbers whatever the chances are, so that another chance does not change what becomes of all later calls.
+// draw takes the same random numbers for any chances, so that another chance does not change the fate of all later calls.
 func (s *Faulty) draw() fate {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,21 +12,21 @@ import (
 	"github.com/holdfastdb/holdfast/internal/task"
 )
 
-// Faults says how a Faulty store behaves. The chances are of each call, between 0 and 1, and add up to 1 at most: what they
-// leave goes well. The zero value is a store without faults.
+// Faults says how a Faulty store behaves. The chances are of each call, between 0 and 1, and add up to 1 at most: the rest goes well. The
+// zero value is a store without faults.
 type Faults struct {
 	// Refused is the chance that nothing is done, answered 429.
 	Refused float64
 	// Before is the chance that nothing is done, answered 500.
 	Before float64
-	// After is the chance that all is done, answered 500.
+	// After is the chance that the request is carried out but answered 500.
 	After float64
-	// Repeated is the chance that the request arrives twice, as when a client has lost the first answer. A conditional upload
-	// takes effect and is refused (412) by what it has written itself.
+	// Repeated is the chance that the request arrives twice, as when a client has lost the first answer. A conditional upload takes effect
+	// and is then refused (412) because of its own object.
 	Repeated float64
-	// Half is the chance that the first half is done, answered 500: an upload leaves half an object under the whole one's name,
-	// which S3 and this package's files never do; of several objects the first half is there, a list ends early. An object is
-	// read as a whole or not at all.
+	// Half is the chance that the first half is done, answered 500. An upload leaves half an object under the whole one's name, which S3
+	// and this package's files never do. Of several objects the first half is there, and a list ends early. An object is read as a whole or
+	// not at all.
 	Half float64
 	// Delay is how long a request and its answer are on their way at most, together. A caller whose context ends meanwhile is
 	// answered at once, and of the uploads it leaves behind one in two takes effect later.
@@ -134,7 +134,7 @@ func (s *Faulty) putHalf(ctx context.Context, objects []Object) error {
 	return p
 }
 
-// List implements Store. What becomes of it is drawn when it begins, and only its beginning is delayed.
+// List implements Store. Its fate is drawn when it begins, and only its beginning is delayed.
 func (s *Faulty) List(ctx context.Context, prefix, after string) iter.Seq2[Listed, error] {
 	return func(yield func(Listed, error) bool) {
 		end, err := send(ctx, s, request[int]{verb: "list", name: prefix,

@@ -24,7 +24,7 @@ func status(err error) int {
 	return 0
 }
 
-// TestEveryFaultIsWhatItIsCalled: what is answered, and what is there afterwards.
+// TestEveryFaultIsWhatItIsCalled: its answer, and the object afterwards.
 func TestEveryFaultIsWhatItIsCalled(t *testing.T) {
 	ctx := context.Background()
 	for _, c := range []struct {
@@ -148,8 +148,8 @@ func TestASeedRepeats(t *testing.T) {
 	}
 }
 
-// steps is a task.Runner in which time passes as soon as somebody waits for nothing else, and tasks run when their answers are
-// waited for, or when the test says so.
+// steps is a task.Runner in which time passes as soon as a task waits for nothing else. Tasks run when their answers are waited for, or
+// when the test says so.
 type steps struct {
 	waiting []func()
 	waited  time.Duration // in all

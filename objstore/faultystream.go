@@ -33,7 +33,7 @@ func (s *Faulty) PutFrom(ctx context.Context, name string, size int64, r io.Read
 // mostBeforeFailure is how many bytes come at most before a reading fails that fails by half.
 const mostBeforeFailure = 64 << 10
 
-// Open implements Store. What becomes of it is drawn when it begins, and only its beginning is delayed. Half of it fails on the way.
+// Open implements Store. Its fate is drawn when it begins, and only its beginning is delayed. Half of it fails on the way.
 func (s *Faulty) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
 	open := func(context.Context) (io.ReadCloser, error) { return s.under.Open(ctx, name, off, n) }
 	return send(ctx, s, request[io.ReadCloser]{verb: "get", name: name, do: open,

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/disk"
 )
 
-// tempPrefix begins the names of files that are being written. Each has a name of its own, for there may be several writers, in one
-// process or in two: a file that two of them wrote would appear with half of each.
+// tempPrefix begins the names of files that are being written. Each has a name of its own, for there may be several writers, in one process
+// or in two. A file that two of them wrote would appear with half of each.
 const tempPrefix = ".new-"
 
 // tempLife is how old such a file must be for its writer to be taken for dead. Written files are renamed within seconds.
@@ -36,12 +36,12 @@ type File struct {
 	root root
 
 	mu      sync.Mutex
-	swept   map[string]bool    // directories in which this value has looked for what dead writers left; guarded by mu
+	swept   map[string]bool    // directories in which this value has looked for leftovers of dead writers; guarded by mu
 	durable map[string]disk.ID // directories whose names this value has made durable; guarded by mu
 }
 
 // NewFile returns a store in dir, which is made when the first object is put. Its files are for this user alone (0600, and 0700 for
-// directories) unless an option says otherwise; what is there already keeps its permissions.
+// directories) unless an option says otherwise; existing ones keep their permissions.
 func NewFile(dir string, opts ...Option) *File {
 	s := &File{fs: disk.OS(), dir: filepath.Clean(dir), mode: 0o600, unique: rand.Uint64, swept: map[string]bool{}, durable: map[string]disk.ID{}}
 	for _, o := range opts {
@@ -114,7 +114,7 @@ func (s *File) sweep(dir string) {
 		return
 	}
 	s.swept[dir] = true
-	entries, _ := s.fs.ReadDir(dir) // what cannot be read cannot be swept
+	entries, _ := s.fs.ReadDir(dir) // unreadable directories cannot be swept
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), tempPrefix) || !e.Type().IsRegular() {
 			continue
@@ -133,7 +133,7 @@ func (s *File) replace(path string, r io.Reader) error {
 		return err
 	}
 	if err := s.fs.Rename(temp, path); err != nil {
-		_ = s.fs.Remove(temp) // the first error is the one that counts
+		_ = s.fs.Remove(temp) // the first error counts
 		return err
 	}
 	return nil
@@ -158,13 +158,13 @@ func (s *File) writeTemp(path string, r io.Reader) (name string, err error) {
 		err = err2
 	}
 	if err != nil {
-		_ = s.fs.Remove(name) // the first error is the one that counts
+		_ = s.fs.Remove(name) // the first error counts
 		return "", err
 	}
 	return name, nil
 }
 
-// newTemp makes a file beside path that nobody else writes.
+// newTemp makes a file beside path with a name of its own.
 func (s *File) newTemp(path string) (name string, f disk.File, err error) {
 	for {
 		base := fmt.Sprintf("%s%016x-%s", tempPrefix, s.unique(), filepath.Base(path))

@@ -74,7 +74,7 @@ func wholeOf(b []byte, w, rounds int, body func(w, round int) []byte) bool {
 	return false
 }
 
-// What a writer that died left half written goes with a later Put into that directory, and what one is writing stays.
+// A dead writer's half-written file is removed by a later Put into that directory, and a present writer's stays.
 func TestLeftoversOfDeadWritersAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	old, young := filepath.Join(dir, tempPrefix+"o"), filepath.Join(dir, tempPrefix+"o-77")

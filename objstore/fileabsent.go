@@ -13,8 +13,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/disk"
 )
 
-// PutIfAbsent implements Store. The object is written under a name of the writer's own, synced, and gets its place by link(2),
-// which the kernel refuses where there is a file: nothing is locked, and no reader sees half of it.
+// PutIfAbsent implements Store. The object is written under a name of the writer's own and synced. It gets its place by link(2), which the
+// kernel refuses if there is a file. Nothing is locked, and no reader sees half of it.
 func (s *File) PutIfAbsent(ctx context.Context, o Object) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -22,7 +22,7 @@ func (s *File) PutIfAbsent(ctx context.Context, o Object) error {
 	return s.place(o.Name, bytes.NewReader(o.Data), s.create)
 }
 
-// place makes an object of what is read from r, in one of two ways: create or replace.
+// place makes an object from r, in one of two ways: create or replace.
 func (s *File) place(name string, r io.Reader, as func(path string, r io.Reader) error) (err error) {
 	if err := checkName(name); err != nil {
 		return err
@@ -41,8 +41,8 @@ func (s *File) place(name string, r io.Reader, as func(path string, r io.Reader)
 	if err != nil && !errors.Is(err, ErrExists) {
 		return fmt.Errorf("put %s: %w", name, err)
 	}
-	// COMMIT POINT: before this sync a crash may take the name away. A file that was there is synced as well: its writer may not have synced
-	// its name yet, and the caller relies on it from now on.
+	// COMMIT POINT: before this sync a crash may take the name away. An existing file is synced as well: its writer may not have synced its
+	// name yet, and the caller relies on it from now on.
 	if err := s.fs.SyncDir(dir); err != nil {
 		return fmt.Errorf("sync %s: %w", dir, err)
 	}

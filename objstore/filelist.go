@@ -33,9 +33,9 @@ func (s *File) List(ctx context.Context, prefix, after string) iter.Seq2[Listed,
 	}
 }
 
-// walk yields the files below a directory, whose name is empty or ends with a slash; it returns false when the caller has had
-// enough. above are the directories on the way there: a link that leads back to one of them is an error, for its list would have no end.
-// A named pipe or another special file is listed as an empty object, so that its reader is told ErrSpecial and does not take it for missing.
+// walk yields the files below a directory, whose name is empty or ends with a slash; it returns false when the caller has had enough. above
+// are the directories on the way there. A link back to one of them is an error, for its list would have no end. A named pipe or another
+// special file is listed as an empty object. So its reader gets ErrSpecial and does not take it for missing.
 func (s *File) walk(ctx context.Context, dir, after string, above []disk.ID, yield func(Listed, error) bool) (more bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -92,7 +92,7 @@ func (s *File) walk(ctx context.Context, dir, after string, above []disk.ID, yie
 	return true, nil
 }
 
-// follow replaces links by what they lead to, and leaves out those that lead nowhere.
+// follow replaces links by their targets, and leaves out dangling ones.
 func (s *File) follow(dir string, entries []fs.DirEntry) []fs.DirEntry {
 	kept := entries[:0]
 	for _, e := range entries {
@@ -108,7 +108,7 @@ func (s *File) follow(dir string, entries []fs.DirEntry) []fs.DirEntry {
 	return kept
 }
 
-// linked is what a link leads to, under the link's name.
+// linked is the target of a link, under the link's name.
 type linked struct {
 	fs.DirEntry
 	name string

@@ -53,8 +53,8 @@ func (s *File) PutIfMatch(ctx context.Context, o Object, was string) (version st
 	return hashVersion(o.Data), nil
 }
 
-// putLocked writes an object of which the caller knows that it is still of the version was. PutIfAbsent takes no lock, so where
-// there is no object yet its way is the only one that does not replace what it has put meanwhile.
+// putLocked writes an object that, as the caller knows, is still of the version was. PutIfAbsent takes no lock. So without an existing
+// object only PutIfAbsent's way does not replace an object that it has put meanwhile.
 func (s *File) putLocked(ctx context.Context, o Object, was string) error {
 	if was != Absent {
 		return s.Put(ctx, o)

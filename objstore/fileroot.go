@@ -133,7 +133,7 @@ func (s *File) makeDir(dir, top string, mayMake bool) error {
 			if try < makeTries && mayMake {
 				continue
 			}
-			return lasting{err} // what is above it is there, and takes no directory: /proc
+			return lasting{err} // its parent exists, and takes no directory: /proc
 		}
 		if err != nil {
 			return err

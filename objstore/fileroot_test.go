@@ -38,8 +38,8 @@ func do(t *testing.T, errs ...error) {
 	}
 }
 
-// TestASwappedStoreAnswersNothing: after a first use, by a writer or by a reader, no call counts what it finds in another directory, and
-// none makes the directory again.
+// TestASwappedStoreAnswersNothing: after a first use, by a writer or by a reader, no call trusts another directory, and none makes the
+// directory again.
 func TestASwappedStoreAnswersNothing(t *testing.T) {
 	for how, swap := range swaps {
 		for _, first := range []string{"write", "read"} {
@@ -175,11 +175,11 @@ func TestADanglingStoreIsNotEmpty(t *testing.T) {
 	}
 }
 
-// TestModesOfFilesAndDirectories: private unless said otherwise, and what was there stays as it was.
+// TestModesOfFilesAndDirectories: private unless said otherwise, and existing files stay as they were.
 func TestModesOfFilesAndDirectories(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o027))
 	for text, want := range map[string][2]os.FileMode{"": {0o600, 0o700}, "?mode=0600": {0o600, 0o700}, "?mode=0644": {0o644, 0o755},
-		"?mode=0660": {0o660, 0o770}, "public": {0o640, 0o750}} { // the umask takes its part of what nobody wrote down
+		"?mode=0660": {0o660, 0o770}, "public": {0o640, 0o750}} { // the umask applies where no mode was set
 		root := filepath.Join(t.TempDir(), "above", "store")
 		var opts []Option
 		url := "file://" + root + text

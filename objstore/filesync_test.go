@@ -10,8 +10,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/disk"
 )
 
-// TestAnFsyncThatFailsIsNoSuccess: of an object's file, of the directory that has its name, and of one above that was made for it, in every way to
-// write. What a caller is told is stored must be there after a crash. When the disk is mended, the same call stores it.
+// TestAnFsyncThatFailsIsNoSuccess: of an object's file, of the directory that has its name, and of one above that was made for it. All ways
+// to write are tried. An object reported as stored must be there after a crash. When the disk is mended, the same call stores it.
 func TestAnFsyncThatFailsIsNoSuccess(t *testing.T) {
 	ctx := context.Background()
 	broken := errors.New("the disk is broken")

@@ -15,8 +15,8 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// ErrSwapped: the directory of a file:// store is gone, or its path leads to another directory than the one this Store has used: a disk
-// was unmounted, or another one mounted. Nothing that the call wrote may count as stored. The directory is not made again.
+// ErrSwapped: the directory of a file:// store is missing, or its path leads to another directory than before. A disk was unmounted, or
+// another one mounted. Nothing that the call wrote may count as stored. The directory is not made again.
 var ErrSwapped = errors.New("the store's directory is gone or is another one than before; mount its disk again")
 
 // lasting marks an error that repeats until a person changes something.
@@ -29,7 +29,7 @@ func (l lasting) Unwrap() error { return l.error }
 var finalErrnos = []syscall.Errno{syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.ENOTDIR, syscall.EISDIR, syscall.ELOOP,
 	syscall.ENAMETOOLONG, syscall.ENXIO, syscall.ENODEV}
 
-// finalCodes are S3's names for what a later attempt gets as well. RequestTimeTooSkewed is not among them: clocks are set while a
+// finalCodes are S3's names for errors that a later attempt gets as well. RequestTimeTooSkewed is not among them: clocks are set while a
 // machine starts.
 var finalCodes = []string{minio.NoSuchBucket, minio.InvalidBucketName, minio.AccessDenied, "AllAccessDisabled", "AccountProblem",
 	"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidSecurity", "InvalidToken", "ExpiredToken", "ExpiredTokenException",
@@ -40,10 +40,10 @@ var finalCodes = []string{minio.NoSuchBucket, minio.InvalidBucketName, minio.Acc
 var finalStatuses = []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
 	http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotImplemented}
 
-// Final reports whether every later attempt fails as well until a person changes something: no such bucket, refused or missing
-// credentials, no permission, a read-only or dangling directory, a name too long, a certificate that is not trusted, ErrUnconditional,
-// ErrSwapped, ErrSpecial, ErrTooLarge. A caller that runs for long may still ask again, a minute later: a person may have mended it. ErrAbsent,
-// ErrExists, ErrChanged and the end of a context are no such errors.
+// Final reports whether every later attempt fails as well until a person changes something. Such errors are a missing bucket, refused or
+// missing credentials, no permission, a read-only or dangling directory, a name too long, and an untrusted certificate. They are also
+// ErrUnconditional, ErrSwapped, ErrSpecial and ErrTooLarge. A caller that runs for long may still ask again, a minute later: a person may
+// have mended it. ErrAbsent, ErrExists, ErrChanged and the end of a context are no such errors.
 func Final(err error) bool {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
@@ -60,15 +60,15 @@ func Final(err error) bool {
 	return untrusted(err) || errors.Is(err, http.ErrSchemeMismatch)
 }
 
-// untrusted reports whether TLS came to nothing because of what the two sides are.
+// untrusted reports whether TLS failed because of the certificates or settings of the two sides.
 func untrusted(err error) bool {
 	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(x509.UnknownAuthorityError)) ||
 		errors.As(err, new(x509.HostnameError)) || errors.As(err, new(x509.CertificateInvalidError)) ||
 		errors.As(err, new(tls.RecordHeaderError)) || errors.As(err, new(tls.AlertError))
 }
 
-// Unreachable reports whether there is no way to the store's host: its name is unknown, nobody listens at its port, or no connection is
-// made in time. An agent that runs waits for it to pass; a command that ends says so and ends.
+// Unreachable reports whether there is no way to the store's host: its name is unknown, its port refuses, or no connection is made in time.
+// An agent that runs waits for it to pass; a command that ends says so and ends.
 func Unreachable(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false
@@ -108,7 +108,7 @@ type advised struct {
 func (a advised) Error() string { return a.error.Error() + "; " + a.todo }
 func (a advised) Unwrap() error { return a.error }
 
-// remedy is what a person can do about an answer of S3, "" if nothing.
+// remedy is a person's remedy for an answer of S3, "" if there is none.
 func (s *S3) remedy(r minio.ErrorResponse) string {
 	at := s.client.EndpointURL().Host
 	switch r.Code {

@@ -20,9 +20,9 @@ const identityBytes = len(identityHead) + 2*16 + 1
 var ErrNoIdentity = errors.New("no identity of a store")
 
 // Identity returns the identity under a name: 32 hexadecimal digits, drawn at random when it was made. Two stores with the same identity
-// are one, or copies of one. ErrAbsent says that there is none. If make is set one is made then, by PutIfAbsent, so that of several callers
-// all are answered the same; an object that was cut short, which no complete upload leaves and no call has answered, is replaced. Any other object is
-// ErrNoIdentity, and stays. A server that ignores conditions may answer two callers differently: see ProbeAbsent.
+// are one, or copies of one. ErrAbsent says that there is none. If make is set it makes one then, by PutIfAbsent, so that several callers
+// get the same answer. An object that was cut short is replaced: no complete upload leaves one and no call has answered it. Any other
+// object is ErrNoIdentity, and stays. A server that ignores conditions may answer two callers differently: see ProbeAbsent.
 func Identity(ctx context.Context, s Store, name string, make bool) (id string, err error) {
 	for range 3 { // a second time after another caller's was found; a third if that one was cut short
 		b, version, err := s.GetVersion(ctx, name)

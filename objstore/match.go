@@ -9,7 +9,7 @@ import (
 // ErrChanged: the object is not what it was when it was read. Nothing was written.
 var ErrChanged = errors.New("somebody else has written it")
 
-// ErrUnconditional: the store writes whatever it is told, condition or not, or it knows no conditions.
+// ErrUnconditional: the store ignores the condition of a write, or knows no conditions.
 var ErrUnconditional = errors.New("the store does not keep to the condition of a conditional upload (If-Match, If-None-Match)")
 
 // Absent is the version of an object that is not there.

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// PutFrom implements Store, but for its bound: what is in memory takes memory.
+// PutFrom implements Store, except for its bound: an object in memory takes memory.
 func (s *Memory) PutFrom(ctx context.Context, name string, size int64, r io.Reader, ifAbsent bool) error {
 	if err := checkStream(name, size); err != nil {
 		return err

@@ -20,8 +20,8 @@ func WithMode(mode fs.FileMode) Option { return func(s *File) { s.mode = mode } 
 // OnDisk has the store's files on another file system, for tests that cut its power.
 func OnDisk(f disk.FS) Option { return func(s *File) { s.fs = f } }
 
-// MustExist keeps the store from making its directory: without one every call ends with ErrSwapped. It is for a caller who knows that the
-// store was used before, so that a missing directory is an unmounted disk and not a new store.
+// MustExist keeps the store from making its directory: without one every call ends with ErrSwapped. It is for a caller that knows that the
+// store was used before. A missing directory is then an unmounted disk and not a new store.
 func MustExist() Option { return func(s *File) { s.mustExist = true } }
 
 // ExactMode is WithMode of permissions that a person wrote down: the umask takes nothing of them.
@@ -29,7 +29,7 @@ func ExactMode(mode fs.FileMode) Option {
 	return func(s *File) { s.mode, s.exact = mode, true }
 }
 
-// Below is the URL of a store below the one that a URL names: url/name, with what stands behind url's question mark.
+// Below is the URL of a store below the one that a URL names: url/name, with url's query.
 func Below(url, name string) string {
 	at, settings, any := strings.Cut(url, "?")
 	if at = strings.TrimSuffix(at, "/") + "/" + name; any {

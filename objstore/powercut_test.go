@@ -64,7 +64,7 @@ func (l *ledger) end(d *deed, err error) {
 	}
 }
 
-// judge compares what is there after the cut with what was told.
+// judge compares an object after the cut with the answers.
 func (l *ledger) judge(name, content string, there bool) error {
 	deeds := l.deeds[name]
 	removals, created := 1, 0
@@ -131,8 +131,8 @@ func (f fair) MkdirMode(dir string, mode fs.FileMode) error {
 var cutNames = []string{"a/o", "a/p", "b/c/o", "b/c/p", "b/q", "r"}
 
 // TestNothingAcknowledgedIsLostByAPowerCut: random calls of one to four writers, by one value and by several, as processes that die and are
-// started again; the power goes at a random call of the disk. What was acknowledged is there and whole, or was replaced or removed by a call
-// that came later; what was said to exist exists. Then all goes on, to the next cut.
+// started again. The power goes at a random call of the disk. Acknowledged objects are there and whole, or were replaced or removed by a
+// later call. An object said to exist exists. Then all goes on, to the next cut.
 func TestNothingAcknowledgedIsLostByAPowerCut(t *testing.T) {
 	n := *cuts
 	if testing.Short() {
@@ -258,7 +258,7 @@ func (l *ledger) call(ctx context.Context, s *File, rng *rand.Rand) (off bool) {
 	return errors.Is(err, disk.ErrPowerOff)
 }
 
-// look reads everything after a cut, and begins a new account with what is there.
+// look reads everything after a cut, and begins a new account with the found objects.
 func (l *ledger) look(ctx context.Context, m *disk.Mem) error {
 	s := newCut(m, 1)
 	var listed []string
@@ -291,8 +291,8 @@ func (l *ledger) look(ctx context.Context, m *disk.Mem) error {
 	return nil
 }
 
-// TestWhatAnotherWriterLeftIsDurable: at every call at which another process may have died, with names and directories that it made and did
-// not sync, an answer of this one holds. The other has removed and made anew what this one knew.
+// TestWhatAnotherWriterLeftIsDurable: another process may have died at every call, with names and directories that it made and did not
+// sync. An answer of this one holds all the same. The other has removed and made anew what this one knew.
 func TestWhatAnotherWriterLeftIsDurable(t *testing.T) {
 	ctx := t.Context()
 	for cut, ended := 0, false; !ended; cut++ {

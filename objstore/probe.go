@@ -19,9 +19,10 @@ const (
 	IfMatch                           // of PutIfMatch
 )
 
-// Conditional finds out whether a store keeps to conditions, on an object of its own that it removes: ErrUnconditional if it does not. After any
-// other error nothing is known. It sends some ten requests the first time in this process, and none when the answer is known for the same bucket at the same
-// endpoint, or the same directory. It is safe for concurrent use: of several callers one asks, and the others wait for its answer.
+// Conditional finds out whether a store keeps to conditions, on an object of its own that it removes: ErrUnconditional if it does not.
+// After any other error nothing is known. It sends some ten requests the first time in this process. It sends none when the answer is known
+// for the same bucket at the same endpoint, or the same directory. It is safe for concurrent use: of several callers one asks, and the
+// others wait for its answer.
 func Conditional(ctx context.Context, s Store, c Condition) error {
 	key := placeKey(s, c)
 	if key == "" {
@@ -56,7 +57,7 @@ var proofs = struct {
 	of map[string]*proof // guarded by the mutex
 }{of: map[string]*proof{}}
 
-// proof is what is known of one place. Its fields belong to the caller that has put something into busy.
+// proof is the knowledge of one place. Its fields belong to the caller that has put something into busy.
 type proof struct {
 	busy  chan struct{}
 	known bool
@@ -89,7 +90,7 @@ func ask(ctx context.Context, s Store, c Condition) error {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortWithin)
 		defer cancel()
-		_ = s.DeleteAll(ctx, dir) // what stays does not matter
+		_ = s.DeleteAll(ctx, dir) // leftovers do not matter
 	}()
 	if c&IfNoneMatch != 0 {
 		if err := q.absent(ctx); err != nil {
@@ -104,7 +105,7 @@ func ask(ctx context.Context, s Store, c Condition) error {
 	return nil
 }
 
-// otherBytes are what must not be there after a conditional upload that was refused.
+// otherBytes must not be there after a conditional upload that was refused.
 var otherBytes = []byte("This object shows that the store takes no notice of conditions.\n")
 
 // question is an object that a store is asked about.
@@ -130,7 +131,7 @@ func (q *question) absent(ctx context.Context) error {
 	return q.unchanged(ctx) // a store may say that there is an object, and replace it all the same
 }
 
-// match tries to replace the object as another version than it is, and as the one that it is.
+// match tries to replace the object under a wrong version, and under the right one.
 func (q *question) match(ctx context.Context) error {
 	other := q.o
 	other.Data = otherBytes

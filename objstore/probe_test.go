@@ -92,15 +92,15 @@ func TestStoresWithoutConditionsAreFound(t *testing.T) {
 	}
 }
 
-// discarded is an answer that nobody gets.
+// discarded is an answer that is thrown away.
 type discarded struct{ h http.Header }
 
 func (d discarded) Header() http.Header       { return d.h }
 func (discarded) Write(p []byte) (int, error) { return len(p), nil }
 func (discarded) WriteHeader(int)             {}
 
-// TestWhatIsNotKnownIsAskedAgain: a store that did not answer is not taken for one without conditions, nor for one with them; and a caller whose
-// time is over does not wait for another's question.
+// TestWhatIsNotKnownIsAskedAgain: a store that did not answer is not taken for one without conditions, nor for one with them. A caller
+// whose time is over does not wait for another's question.
 func TestWhatIsNotKnownIsAskedAgain(t *testing.T) {
 	var fail atomic.Bool
 	fail.Store(true)

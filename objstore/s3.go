@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// uploads is how many objects are uploaded at a time: one takes about 50 ms, so a publication of hundreds, one after the
-	// other, would take seconds.
+	// uploads is how many objects are uploaded at a time. One takes about 50 ms, so hundreds of a publication, one after the other, would
+	// take seconds.
 	uploads = 8
 	// attempts is how often one request is made. It is small because the publisher repeats a failed publication anyway.
 	attempts = 3
 )
 
-// S3 is a Store in a bucket of S3, or of a server with the same API: each object is one of the bucket's, its name prefixed. The
-// bucket must exist. Who may read it is set at the bucket, not here.
+// S3 is a Store in a bucket of S3, or of a server with the same API. Each object is one of the bucket's, its name prefixed. The bucket must
+// exist. Read permissions are set at the bucket, not here.
 type S3 struct {
 	client *minio.Client
 	bucket string

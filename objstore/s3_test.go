@@ -146,7 +146,7 @@ func TestMoreThanOnePageIsDeleted(t *testing.T) {
 	}
 }
 
-// TestHalfABodyIsNoObject: who compares what is there with what should be must not take the end of a connection for the object's.
+// TestHalfABodyIsNoObject: a reader that compares two objects must not take the end of a connection for the object's.
 func TestHalfABodyIsNoObject(t *testing.T) {
 	for _, announced := range []bool{true, false} {
 		s, err := Open(serveS3Behind(t, func(h http.Handler) http.Handler {

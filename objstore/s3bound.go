@@ -70,7 +70,7 @@ func withPages(ctx context.Context) (context.Context, *pages) {
 	return context.WithValue(ctx, pagesKey{}, p), p
 }
 
-// take judges the next name of a list, and says what it does not do: come in order, or end.
+// take judges the next name of a list: an error if it is out of order, or if the list has no end.
 func (p *pages) take(name string, most int64) error {
 	if p.begun && name <= p.last {
 		return fmt.Errorf("the store gives %s after %s: it does not list in the order of names", name, p.last)

@@ -50,7 +50,7 @@ var hostileLists = map[string]func(n int64, w http.ResponseWriter, r *http.Reque
 	},
 }
 
-// floods writes until nobody reads any more.
+// floods writes until the reader stops.
 func floods(w http.ResponseWriter, r *http.Request, text string) {
 	text = strings.Repeat(text, 1000)
 	for r.Context().Err() == nil {

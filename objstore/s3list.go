@@ -51,8 +51,8 @@ func (s *S3) List(ctx context.Context, prefix, after string) iter.Seq2[Listed, e
 	}
 }
 
-// Delete implements Store. Each removal is a request of its own, as many at a time as uploads: not every server knows the request
-// that removes many, and stores charge nothing for a removal. As with uploads, the first failure is told and ends the rest.
+// Delete implements Store. Each removal is a request of its own, as many at a time as uploads. Not every server knows the request that
+// removes many, and stores charge nothing for a removal. As with uploads, the first failure is told and ends the rest.
 func (s *S3) Delete(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		if err := checkName(name); err != nil {

@@ -46,7 +46,7 @@ type download struct {
 	missing bool          // the object ends before what was asked for
 	failed  int           // connections lost in a row
 	got     int64         // bytes of this connection
-	err     error         // what ended it
+	err     error         // the error that ended it
 }
 
 // open asks for the rest.
@@ -104,7 +104,7 @@ func (d *download) take(info minio.ObjectInfo, header http.Header) error {
 	return nil
 }
 
-// refused says what an error means that came in place of the bytes.
+// refused translates an error that came in place of the bytes.
 func (d *download) refused(err error) error {
 	switch r := minio.ToErrorResponse(err); {
 	case d.etag != "" && (r.StatusCode == http.StatusPreconditionFailed || r.StatusCode == http.StatusRequestedRangeNotSatisfiable ||

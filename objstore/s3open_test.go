@@ -87,8 +87,8 @@ func TestAReadingGoesOnWhereItsConnectionBroke(t *testing.T) {
 	}
 }
 
-// TestAReadingIsOfOneVersion: the object is replaced or removed while the connection is lost, also at a server that takes no notice of
-// conditions and at one that knows no ranges.
+// TestAReadingIsOfOneVersion: the object is replaced or removed while the connection is lost. The server may also ignore conditions, or
+// know no ranges.
 func TestAReadingIsOfOneVersion(t *testing.T) {
 	ctx := context.Background()
 	for name, want := range map[string]error{"replaced": ErrChanged, "shorter": ErrChanged, "removed": ErrChanged, "replaced, no conditions": ErrChanged,

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// OncePut is the size in bytes up to which a stream becomes an object by one request, as far as it can be repeated or must be judged
-	// by the store. Larger ones go in parts.
+	// OncePut is the size in bytes up to which a stream becomes an object by one request. It applies to streams that can be repeated or
+	// must be judged by the store. Larger ones go in parts.
 	OncePut = 64 << 20
-	// smallPart is what is held of a stream that can be read only once, so that a part can be sent again: the least S3 takes as a part.
+	// smallPart is the buffer of a stream that can be read only once, so that a part can be sent again: S3's least part.
 	smallPart = 5 << 20
 	// mostParts is what S3 takes of one object.
 	mostParts = 10_000
@@ -115,8 +115,8 @@ func (s *S3) putOnce(ctx context.Context, name string, size int64, r io.Reader, 
 	return err
 }
 
-// repeat makes attempts until one does not fail with a transient error. The client makes none by itself for a body that it cannot set back,
-// and it is not given one: it would set it back while the connection of a failed attempt may still read it.
+// repeat makes attempts until one does not fail with a transient error. The client makes none by itself for a body that it cannot rewind,
+// and it is not given one. It would rewind while the connection of a failed attempt may still read it.
 func (s *S3) repeat(ctx context.Context, attempt func() error) (err error) {
 	pause := firstPause
 	for i := range attempts {
@@ -165,7 +165,7 @@ func (u *upload) run(ctx context.Context) (err error) {
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortWithin)
 		defer cancel()
-		// What stays after a failure is no object. It costs room until the bucket's own rule for incomplete uploads removes it.
+		// The rest of a failed upload is no object. It costs room until the bucket's own rule for incomplete uploads removes it.
 		_ = core.AbortMultipartUpload(ctx, u.s.bucket, u.s.prefix+u.name, u.id)
 	}
 	return err
@@ -221,7 +221,7 @@ func (u *upload) complete(ctx context.Context, core minio.Core) error {
 		return ErrExists
 	case r.StatusCode == http.StatusNotImplemented:
 		return fmt.Errorf("%w: %w", ErrUnconditional, err)
-	case r.Code == minio.NoSuchUpload: // the client has repeated what had worked, or somebody has removed the parts
+	case r.Code == minio.NoSuchUpload: // the client has repeated a successful request, or another program has removed the parts
 		if there, err := u.s.there(ctx, u.name); err == nil && there {
 			return ErrExists
 		}

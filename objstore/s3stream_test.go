@@ -319,7 +319,7 @@ func TestAStreamTakesLittleMemory(t *testing.T) {
 					most <- worst
 					return
 				case <-time.After(2 * time.Millisecond):
-					// What is in use, without what waits to be collected: that depends on the collector and not on the stream.
+					// The memory in use, without uncollected garbage: that depends on the collector and not on the stream.
 					runtime.GC()
 					var now runtime.MemStats
 					runtime.ReadMemStats(&now)

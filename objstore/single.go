@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// singleWriter asks a store without conditions what is there before it writes.
+// singleWriter reads the present object of a store without conditions before it writes.
 type singleWriter struct{ Store }
 
 // SingleWriter makes a Store of one that ignores or refuses conditions: it looks before it writes. Two writers can both be told that they have

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// careless is a store that writes whatever it is told.
+// careless is a store that writes without checks.
 type careless struct{ *objstore.Memory }
 
 func (s careless) PutIfAbsent(ctx context.Context, o objstore.Object) error { return s.Put(ctx, o) }

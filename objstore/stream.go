@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// exact reads size bytes of a stream and holds back the last of them until it knows that they are the last: what is fed from it is never
-// whole if the stream is not as long as was said. It ends with ctx.
+// exact reads size bytes of a stream and holds back the last of them until it knows that they are the last. An upload from it is never
+// complete if the stream's length is wrong. It ends with ctx.
 type exact struct {
 	ctx  context.Context
 	r    io.Reader
@@ -16,7 +16,7 @@ type exact struct {
 	done bool // the stream's end was seen
 
 	mu     sync.Mutex
-	err    error // what ended it, other than its end; guarded by mu
+	err    error // the error that ended it, other than its end; guarded by mu
 	closed bool  // guarded by mu
 }
 
@@ -158,7 +158,7 @@ func (u *upTo) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (u *upTo) Close() error { return u.c.Close() }
 
-// checkStream is checkName for what is written or read as a stream.
+// checkStream is checkName for streams.
 func checkStream(name string, numbers ...int64) error {
 	for _, n := range numbers {
 		if n < 0 {

@@ -234,8 +234,8 @@ func TestAReaderThatLeavesEndsItsReading(t *testing.T) {
 	}
 }
 
-// TestOfManyStreamsOneCreates: each name is created by one of several streams, of which some can be read only once, and what is there is
-// what that one brought.
+// TestOfManyStreamsOneCreates: each name is created by one of several streams, some of which can be read only once. The object is that
+// stream's.
 func TestOfManyStreamsOneCreates(t *testing.T) {
 	const writers = 4
 	for kind, s := range everyStore(t) {

@@ -1,6 +1,6 @@
-// Package serve says what a door brings to the program: its flags, machines, lanes, workers, ports, subcommands and words. Each door is
-// one Door value in a package of its own below this one; the list of a build's doors is in cmd/holdfast/doors.go, and everything else
-// (configuration, start, shutdown, status, help, snapshots, inspection) walks that list and names no door.
+// Package serve defines the contribution of a door to the program: its flags, machines, lanes, workers, ports, subcommands and words. Each
+// door is one Door value in a package of its own below this one. The list of a build's doors is in cmd/holdfast/doors.go. Configuration,
+// start, shutdown, status, help, snapshots and inspection walk that list and name no door.
 package serve
 
 import (
@@ -20,19 +20,19 @@ import (
 // Door is one protocol, as the command line, the server and the tools for its files see it. It never changes, and its functions may be
 // called from any goroutine. Only Name and Settings must be set.
 type Door struct {
-	// Name is one word: the flag of the door's address, the beginning of its other flags' names, and what log lines call it.
+	// Name is one word: the flag of the door's address, the prefix of its other flags, and its name in log lines.
 	Name string
 	// Settings begins the settings of one server.
 	Settings func() Settings
 
-	// Machines makes the machines that the door brings, for one node, out of shares of its memory. Every node has those of all doors,
-	// whichever of them are on, because its log may hold their commands. Specs are the same machines' (machine.Spec).
+	// Machines makes the machines that the door brings, for one node, out of shares of its memory. Every node has the machines of all
+	// doors, switched on or off, because its log may hold their commands. Specs are the same machines' (machine.Spec).
 	Machines func(share budget.Shares) []machine.Machine
 	Specs    []*machine.Spec
 	// Lanes are where the door's commands wait before the log. A lane's number is the door's for good, its name is a label in metrics.
 	Lanes func(share budget.Shares) []node.LaneSpec
-	// Claims are what the door and its machines claim of --memory, where the door is on or off: a member where it is off has its machines all the
-	// same. The names are the door's own among all doors'. nil: it holds no memory worth a claim.
+	// Claims are the shares of --memory that the door and its machines claim, with the door on or off. A member with the door off still has
+	// its machines. The names are the door's own among all doors'. nil: it holds no memory worth a claim.
 	Claims func(on bool) []budget.Claim
 	// Scratch names directories below the data directory that the door builds something in (node.Config.Scratch).
 	Scratch []string
@@ -48,19 +48,19 @@ type Door struct {
 	Try func(at cli.Address, data string) []string
 	// Rows names the prefixes of the machines' rows, for the help of inspect store: "kc is the current version of every key".
 	Rows string
-	// StatusLines turns fields of the answer of GET /v1/status (Service.Admin) into lines of `holdfast status`: state is one short line
-	// of figures, "" for none, notes are what an operator should look at.
+	// StatusLines turns fields of the answer of GET /v1/status (Service.Admin) into lines of `holdfast status`. state is one short line of
+	// figures, "" for none; notes tell the operator what to look at.
 	StatusLines func(fields map[string]json.RawMessage) (state string, notes []string)
 	// Resume is the door's share of `holdfast resume`; nil: nothing of the door is held by a restore.
 	Resume func(l *cli.FlagList) *Resume
 	// Import is the door's share of `holdfast import`: it has declared flags in the list. Nil: nothing is imported into the door this way.
 	Import func(l *cli.FlagList) *Import
-	// Saved begins to read a snapshot for what is asked of it.
+	// Saved begins to read a snapshot, and gathers the door's part of the report on it.
 	Saved func() *Saved
-	// Alias is this program under the name of the one that the door stands in for; nil: it has no other name.
+	// Alias runs this program under the name of the original that the door stands in for; nil: it has no other name.
 	Alias *Alias
-	// Original looks at the first 64 bytes of a file that was given for a snapshot, less if it is shorter. Where they are those of a file of the
-	// program that the door stands in for, it says so, and what to do with the file at path; "": they are not.
+	// Original looks at the first 64 bytes of a file that was given for a snapshot, less if it is shorter. If they belong to a file of that
+	// original, it says so and what to do with the file at path; "": they do not.
 	Original func(head []byte, path string) string
 }
 
@@ -87,11 +87,11 @@ type Settings interface {
 	Service(c *Common) (*Service, error)
 }
 
-// Yielding is Settings of a door that is on by default and need not be: where nobody has named the door's address, and it cannot be served or
-// --memory is too little for it, the door is off and one warning says why.
+// Yielding is Settings of a door that is on by default and need not be. If the operator has not named the address, and the port or --memory
+// does not suffice, the door is off. One warning says why.
 type Yielding interface {
 	Settings
-	// Unnamed tells that the address is the default, because nobody has named one.
+	// Unnamed tells that the address is the default, because the operator has named none.
 	Unnamed()
 	// Yield turns the door off.
 	Yield()
@@ -108,7 +108,7 @@ type Option struct {
 	Door bool
 	// List says that the flag may be given several times: Set gets all values with commas between.
 	List bool
-	// Set reads a value. Its error says what is wrong and, behind a semicolon, what to write instead.
+	// Set reads a value. Its error names the fault and, behind a semicolon, a valid form.
 	Set func(value string) error
 }
 
@@ -118,7 +118,7 @@ type Listen struct {
 	At   cli.Address
 	// Public: it is meant for everybody, so it may be open to the network.
 	Public bool
-	// Risk is what anyone could do at it, in words that follow "is beyond loopback and". It is refused there unless both sides show
+	// Risk is a stranger's possible harm at it, in words that follow "is beyond loopback and". It is refused there unless both sides show
 	// certificates, or the operator trusts the network (--insecure). GuardedByTLS: a certificate of the server is enough, because the door
 	// asks strangers for something else.
 	Risk         string
@@ -147,12 +147,12 @@ type Common struct {
 	Log     *slog.Logger
 }
 
-// Service is what a server runs of a door. The server calls the functions that are set in the order in which they stand here, from one
+// Service is a door's running part in a server. The server calls the functions that are set in the order in which they stand here, from one
 // goroutine.
 type Service struct {
 	// Places are what Open will bind. They are tried before anything is changed, so that a port in use refuses the start.
 	Places []Place
-	// Admin is what the door adds to the operator's port. Its functions are called after Work.
+	// Admin is the door's addition to the operator's port. Its functions are called after Work.
 	Admin admin.Section
 	// Prepare reads what may refuse the start. The data directory may not be changed yet, and Host.Node is nil.
 	Prepare func(ctx context.Context, h *Host) error
@@ -163,7 +163,7 @@ type Service struct {
 	// Shutdown lets requests finish until ctx ends, and cuts what is left then. It is called once or twice, also after a start that failed
 	// before Open.
 	Shutdown func(ctx context.Context) error
-	// Close lets go of the rest, when the node has stopped and what Go and Serve have started has ended.
+	// Close releases the rest, when the node has stopped and all work of Go and Serve has ended.
 	Close func()
 }
 
@@ -175,7 +175,7 @@ type Resume struct {
 	Usage string
 	// Run asks the server.
 	Run func(c *cli.Call, a *cli.AdminClient) error
-	// Held is what a restore holds, in words that follow "held are": "transparency logs".
+	// Held is the things that a restore holds, in words that follow "held are": "transparency logs".
 	Held string
 	// About are paragraphs for the help of `holdfast resume`, Examples its command lines.
 	About    string
@@ -194,7 +194,7 @@ type Import struct {
 type Saved struct {
 	// Row looks at one row of any machine; nil: none is looked at. An error means that the row is damaged.
 	Row func(key, value []byte) error
-	// Facts are what the rows said.
+	// Facts are the results from the rows.
 	Facts func() []Fact
 	// Flags declares flags of `snapshot restore`, Restored prints what it takes to go on with a directory made from the snapshot.
 	Flags    func(l *cli.FlagList)

@@ -25,8 +25,8 @@ type Host struct {
 	// Conns bounds the connections of all doors together. SideConns is how many there may be on ports that only operators' programs ask.
 	Conns     *port.ConnLimit
 	SideConns int
-	// Reserved are addresses that no door may have its server connect to for a client: the admin and peer ports of this member, and those
-	// of the others as far as this one knows them.
+	// Reserved returns addresses to which no door may have its server connect for a client. They are the admin and peer ports of this
+	// member, and the known ones of other members.
 	Reserved func() []netip.AddrPort
 	// Doors are addresses at which this member serves clients, and those at which the others are taken to.
 	Doors func() []netip.AddrPort
@@ -56,8 +56,8 @@ type Host struct {
 // Offer has the doors behind this one in the list find v, by its type (Offered). It is called from Service.Open.
 func (h *Host) Offer(v any) { h.offers = append(h.offers, v) }
 
-// Offered returns what a door before this one in the list offers of a type, and the type's zero value where none does: that door is off. It is
-// called from Service.Open.
+// Offered returns the value of a type that an earlier door in the list offers. It is the type's zero value if there is none: that door is
+// off. It is called from Service.Open.
 func Offered[T any](h *Host) (v T) {
 	for _, o := range h.offers {
 		if found, ok := o.(T); ok {
@@ -67,7 +67,7 @@ func Offered[T any](h *Host) (v T) {
 	return v
 }
 
-// Machine returns the machine of that type. All machines of the program's doors are there, whichever are on.
+// Machine returns the machine of that type. The machines of all the program's doors are there, on or off.
 func Machine[M machine.Machine](h *Host) M {
 	for _, m := range h.Machines {
 		if found, ok := m.(M); ok {

@@ -11,11 +11,11 @@ import (
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
-// List is the doors of a build. Its order is that of their flags in the help and that of their machines in a node, which is part of the
-// log's meaning: a new door goes to the end, and none changes its place.
+// List is the doors of a build. Its order is that of their flags in the help and that of their machines in a node. The latter is part of
+// the log's meaning, so a new door goes to the end, and none changes its place.
 type List []Door
 
-// Specs are what there is to know of every machine, for those who read a stopped server's files.
+// Specs returns the Specs of every machine, for programs that read a stopped server's files.
 func (l List) Specs() machine.Specs {
 	all := machine.Specs{&mident.Spec, &mmember.Spec}
 	for _, d := range l {
@@ -24,8 +24,8 @@ func (l List) Specs() machine.Specs {
 	return all
 }
 
-// Equip adds to a configuration what every node of this build is handed, made for that node: machines, lanes, scratch directories and what doors keep
-// beside the node. Where the configuration does not say how its memory is divided, it is divided as for a server with all doors.
+// Equip completes a configuration for one new node of this build: machines, lanes, scratch directories and the doors' own directories. If
+// the configuration does not divide the memory, it is divided as for a server with all doors.
 func (l List) Equip(cfg node.Config) node.Config {
 	if cfg.MemoryBytes == 0 {
 		cfg.MemoryBytes = budget.Small
@@ -101,7 +101,7 @@ func (l List) Aliases() (all []*Alias) {
 	return all
 }
 
-// Original is what the doors say of the first bytes of a file (Door.Original); "": nothing.
+// Original is the doors' word on the first bytes of a file (Door.Original); "": none.
 func (l List) Original(head []byte, path string) string {
 	for _, d := range l {
 		if d.Original != nil {

@@ -19,9 +19,9 @@ import (
 type Place struct {
 	Network string // tcp or unix
 	Addr    string // host:port, or the path of a socket file
-	Flag    string // what named it: a flag with its dashes, or a setting
-	// Patience is how long Wait waits for connections that this machine has made to let go of the port: it lies in the range from which
-	// the kernel gives outgoing connections theirs, and one that has ended keeps its port for a minute. Try refuses nothing for them.
+	Flag    string // its source: a flag with its dashes, or a setting
+	// Patience is how long Wait waits until outgoing connections of this machine release the port. The kernel may have given them the port,
+	// and an ended connection keeps it for a minute. Try refuses nothing for them.
 	Patience time.Duration
 	// Yields: where the place cannot be bound, its door is off. Try refuses nothing.
 	Yields bool
@@ -74,7 +74,7 @@ func (p Place) Try() error {
 		return nil
 	}
 	if p.Network == "unix" {
-		return nil // the file is nobody's until it is bound
+		return nil // the file has no owner until it is bound
 	}
 	l, err := p.bind()
 	switch {
@@ -101,7 +101,7 @@ func (p Place) passing(err error) bool {
 		return false
 	}
 	listens, err := listened(p.Addr, procTables...)
-	return err == nil && !listens // where the kernel does not say who is there, it is taken to be somebody who stays
+	return err == nil && !listens // if the kernel does not name the listener, it is taken to be a lasting one
 }
 
 // refused says why the place cannot be bound.

@@ -66,7 +66,7 @@ func TestListeners(t *testing.T) {
 }
 
 // outgoing connects from a port of this machine and returns that port's address. It lies below those that the kernel gives to connections:
-// nobody else takes it.
+// no other process takes it.
 func outgoing(t *testing.T) (held string, end func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

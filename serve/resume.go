@@ -6,7 +6,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
-// Held is what a restore holds until `holdfast resume`: "a and b"; "": nothing.
+// Held names the things that a restore holds until `holdfast resume`: "a and b"; "": none.
 func (l List) Held() string {
 	var held []string
 	for _, d := range l {

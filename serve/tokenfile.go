@@ -13,7 +13,7 @@ import (
 )
 
 // TokenFile is a file of a door's tokens that is read again within a second of a change. Each member has its own and judges by it, before
-// anything is proposed. What a key and a value are is the door's to know. Any goroutine.
+// anything is proposed. The door alone knows the meaning of a key and a value. Any goroutine.
 type TokenFile[K comparable, V any] struct {
 	path  string
 	parse func(b []byte) (map[K]V, error)
@@ -46,7 +46,7 @@ func OpenTokens[K comparable, V any](flag, path string, parse func(b []byte) (ma
 	return t, nil
 }
 
-// Lines is what the file says. It is not to be changed.
+// Lines is the file's content. It is not to be changed.
 func (t *TokenFile[K, V]) Lines() map[K]V { return *t.lines.Load() }
 
 // Close ends the reading. It may be called again.
@@ -55,7 +55,7 @@ func (t *TokenFile[K, V]) Close() {
 	t.wg.Wait()
 }
 
-// watch takes in what the file becomes. If it cannot be read nothing changes: it may be being written.
+// watch follows changes of the file. If it cannot be read nothing changes: it may be being written.
 func (t *TokenFile[K, V]) watch(was []byte) {
 	tick := time.NewTicker(tokensAgain)
 	defer tick.Stop()

@@ -14,17 +14,17 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// archiveBook is everything about the archive of one run. The leader's shipper (archive/ship) puts the log and snapshots into a store
-// that fails, and clients wait until what they have written or read is archived (holder.go). At some moments all disks are taken for lost,
-// and at the end too: what is in the store is read back (restored.go), and must have all that a client was told is archived, nothing that
-// was not committed, and the states that the members had.
+// archiveBook is everything about the archive of one run. The leader's shipper (archive/ship) puts the log and snapshots into a store that
+// fails. Clients wait until their writes and reads are archived (holder.go). At some moments, and at the end, all disks are taken for lost
+// and the store is read back (restored.go). It must have everything that a client was told is archived, nothing uncommitted, and the
+// members' states.
 type archiveBook struct {
 	w      *World
 	on     bool
 	r      *rand.Rand
 	opt    archiveship.Options
 	done   bool          // no more clients, and a store that is well
-	uplink time.Duration // what is put takes up to so long to leave its machine; what is asked does not
+	uplink time.Duration // a put takes up to so long to leave its machine; a question does not
 	// still: the story of a scene says how the store is.
 	still bool
 
@@ -183,7 +183,7 @@ func (b *archiveBook) takeover() {
 	if lead == nil || b.done {
 		return
 	}
-	if b.r.IntN(4) > 0 { // who comes next is faster than what is still on its way
+	if b.r.IntN(4) > 0 { // the next upload overtakes those in flight
 		b.store.Set(objstore.Faults{Delay: 20 * time.Millisecond})
 		b.uplink = time.Second
 	}

@@ -13,8 +13,8 @@ import (
 var archivesFlag = flag.Uint64("archives", 12, "how many runs have an archive")
 
 // TestArchiveOfSeeds: the log is shipped to a store that fails, by leaders that are paused, cut off and killed while uploads are on their
-// way. Whatever a client was told is archived is there after a restore, at any moment; the archive has the states that the members had, and
-// nothing that was not committed; and once the store is well nobody waits for ever. With -seed it replays one run.
+// way. Everything that a client was told is archived is there after a restore, at any moment. The archive has the states that the members
+// had, and nothing uncommitted; and once the store is well no client waits for ever. With -seed it replays one run.
 func TestArchiveOfSeeds(t *testing.T) {
 	if *seedFlag != 0 {
 		replay(t, Options{Seed: *seedFlag, Archive: true})
@@ -38,7 +38,7 @@ func TestArchiveOfSeeds(t *testing.T) {
 	}
 }
 
-// archived says what there was of archives.
+// archived is the figures of the archives, as text.
 func (r *Report) archived() string {
 	return fmt.Sprintf("%d answers held until archived, %d given up, %d objects of entries, %d snapshots, %d objects removed, "+
 		"%d halves left, %d puts met another's, %d restores, %d states verified, %d notes, %d entries that nobody has shown", r.Held, r.Unheld,

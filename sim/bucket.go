@@ -18,8 +18,8 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// bucket is the object store of a run, as it is behind all faults. It judges what arrives: an object of the archive is put under a condition
-// and never replaced, has only entries that are committed, and a snapshot's manifest comes after its pieces.
+// bucket is the object store of a run, behind all faults. It judges each request. An object of the archive is put under a condition and
+// never replaced. It has only committed entries, and a snapshot's manifest comes after its pieces.
 type bucket struct {
 	*objstore.Memory
 	b *archiveBook
@@ -46,7 +46,7 @@ var (
 	errStuck = errors.New("this name fails for now")
 )
 
-// mostBehind is how many spans may lie behind a hole: what three leaders one after the other can have had on their way.
+// mostBehind is the largest number of spans behind a hole: the uploads that three leaders one after the other can have had in flight.
 const mostBehind = 3 * 8
 
 // PutIfAbsent implements objstore.Store.
@@ -76,7 +76,7 @@ func (s *bucket) PutIfAbsent(ctx context.Context, o objstore.Object) error {
 	return nil
 }
 
-// isWhole reports whether an object is what its name says. What has no place in an archive is.
+// isWhole reports whether an object's content fits its name. Objects with a name outside an archive pass.
 func isWhole(o objstore.Object) bool {
 	if _, _, ok := format.ParseSpanName(o.Name); ok {
 		_, err := format.DecodeSpan(o.Name, o.Data)
@@ -178,7 +178,7 @@ func (s *bucket) Delete(ctx context.Context, names ...string) error {
 	return s.Memory.Delete(ctx, names...)
 }
 
-// covers reports whether the state at an index, or after it, can be had from what is there: from a snapshot, and all entries after it.
+// covers reports whether the stored objects give the state at an index, or after it: a snapshot, and all entries after it.
 func (s *bucket) covers(index uint64) bool {
 	for moved := true; moved && s.reach < index; {
 		moved = false
@@ -260,10 +260,10 @@ func (o *outlet) Open(ctx context.Context, name string, off, n int64) (io.ReadCl
 	return o.Store.Open(ctx, name, off, n)
 }
 
-// wires are where requests to the store are on their way: they belong to no process, so that what a machine has sent arrives when that is
-// paused, and may arrive when it is dead. Who waits for an answer waits as a task of the process that asked.
+// wires carry requests to the store. They belong to no process: a request arrives when its machine is paused, and may arrive when it is
+// dead. The caller waits for the answer as a task of its process.
 type wires struct {
-	task.Goroutines // for what nobody here calls
+	task.Goroutines // for methods that are not called here
 	w               *World
 	at              *host // stands for the store's own machine
 }

@@ -52,7 +52,7 @@ type feedCheck struct {
 	compacted int64
 }
 
-// read takes what is new in h's feed, from memory if it reaches back, else from the history, as a watch does.
+// read takes the new events of h's feed, from memory if it reaches back, else from the history, as a watch does.
 func (f *feedCheck) read(h *host) {
 	if f.events == nil {
 		f.events = map[int64][]kvmachine.Event{}
@@ -189,7 +189,7 @@ func (w *World) belong() []*host {
 	return out
 }
 
-// unequal says what keeps the members from being at rest in one state, "" if nothing does.
+// unequal names the reason why the members are not at rest in one state, "" if they are.
 func (w *World) unequal() string {
 	if why := w.members.unfinished(); why != "" {
 		return why
@@ -232,8 +232,8 @@ func (w *World) unequal() string {
 	return ""
 }
 
-// levels reports whether the cluster's level goes up in this run. A broken build does not raise it: the raise is flushed, and a store that is
-// ahead of a log which lied about its syncs is found by another check than the one that is to be shown.
+// levels reports whether the cluster's level goes up in this run. A broken build does not raise it. The raise is flushed, and a store ahead
+// of a log that lied about its syncs fails another check than the intended one.
 func (w *World) levels() bool { return w.opt.Break == node.Break{} }
 
 // checkAll judges the whole run.

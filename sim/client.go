@@ -11,8 +11,8 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// client does one operation after the other on a few keys, each through a member of its choice and as a door would: a write is
-// a proposal, a read is a read-index round followed by a read of that member's state.
+// client does one operation after the other on a few keys, each through a member of its choice, like a door. A write is a proposal, a read
+// is a read-index round followed by a read of that member's state.
 type client struct {
 	w     *World
 	id    int
@@ -23,7 +23,7 @@ type client struct {
 	home  *host         // the member it prefers; nil: none
 }
 
-// What clients do.
+// The operations of clients.
 const (
 	clientCount = 5
 	keyCount    = 6

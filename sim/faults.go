@@ -11,7 +11,7 @@ type Fault string
 
 // The faults. A run allows a part of them, so that rare combinations also come up undisturbed by the rest.
 const (
-	Kill      Fault = "kill"      // the process ends; what it wrote to its files is still there
+	Kill      Fault = "kill"      // the process ends; its written files are still there
 	PowerLoss Fault = "powerloss" // the machine loses power: unsynced writes are lost, whole or by sectors
 	TornWrite Fault = "torn"      // power goes in the middle of a disk operation
 	BadDisk   Fault = "baddisk"   // syncs or writes fail for a while
@@ -33,7 +33,7 @@ const (
 	LoseDir   Fault = "losedir" // a machine comes back without its data directory
 	Stall     Fault = "stall"   // the loop of a process is overtaken by the rest of it, now and then for long
 	Moments   Fault = "moments" // power goes just after a vote was given, a snapshot installed, an election won
-	Away      Fault = "away"    // a host is cut off for as long as it takes the others to let go of the log
+	Away      Fault = "away"    // a host is cut off until the others have truncated the log
 )
 
 // AllFaults are all kinds.

@@ -122,7 +122,7 @@ func (o *op) String() string {
 type history struct {
 	ops   []*op
 	order int64
-	// acked is the highest revision any client was told; told[i] is what it was after the first i calls and answers.
+	// acked is the highest revision any client was told; told[i] is its value after the first i calls and answers.
 	acked int64
 	floor map[*op]int64 // acked when the operation began
 }
@@ -137,8 +137,8 @@ func (h *history) begin(w *World, o *op) {
 	h.floor[o] = h.acked
 }
 
-// end takes an answer and checks at once what needs no search: an operation that began after another was answered may not have
-// a smaller revision.
+// end records an answer and checks at once all that needs no search. An operation that began after another was answered may not have a
+// smaller revision.
 func (h *history) end(w *World, o *op) {
 	h.order++
 	o.ret, o.answered = h.order, true
@@ -166,7 +166,7 @@ func (h *history) check(w *World, final map[string]int64) {
 			if o.kind != opDelete {
 				rev, took := final[o.value]
 				if !took {
-					continue // it never took effect; had anybody seen its value, that read has no explanation
+					continue // it never took effect; a read that saw its value would have no explanation
 				}
 				in.rev, in.success, in.after = rev, true, keyState{o.value, rev}
 			}

@@ -12,8 +12,8 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// holder is a client in a session of --ack archive: it takes for done what the archive has, and believes what it has read only when that is
-// archived. What it writes stays: each key is written once.
+// holder is a client in a session of --ack archive. It trusts its writes and reads only when they are archived. Its writes stay: each key
+// is written once.
 type holder struct {
 	b     *archiveBook
 	id    int
@@ -21,7 +21,7 @@ type holder struct {
 	pause time.Duration // mean time between two calls
 }
 
-// wait is one answer that somebody waits for.
+// wait is one awaited answer.
 type wait struct {
 	h     *host
 	gen   int
@@ -127,8 +127,8 @@ func (c *holder) await(ctx context.Context, h *host, n *node.Node, index uint64,
 	}
 }
 
-// unheld says what keeps the archive from being at rest, "" if nothing does: somebody waits at this member, or it leads and has entries
-// that are not archived.
+// unheld returns the reason why the archive is not at rest, "" if it is. A client waits at this member, or it leads and has entries that
+// are not archived.
 func (b *archiveBook) unheld(h *host) string {
 	left := b.waits[:0]
 	for _, at := range b.waits {

@@ -23,7 +23,7 @@ type host struct {
 	name string
 	disk *disk.Mem
 	fs   *disk.Faulty // over disk
-	mem  *store.Mem   // what the directory "store" stands for
+	mem  *store.Mem   // the content of the directory "store"
 	role role         // how it is started
 
 	clock  clock.Manual
@@ -31,7 +31,7 @@ type host struct {
 	synced time.Duration // simulated time up to which the clock was advanced
 	ahead  float64       // the fraction of a nanosecond that the clock has not been advanced by yet
 
-	process      // the one that runs, or ran last
+	process      // the present process, or the last one
 	gen     int  // counts processes
 	removed bool // told to leave for good
 	lost    bool // its data directory is gone
@@ -104,7 +104,7 @@ func (h *host) real(d time.Duration) time.Duration { return time.Duration(float6
 func (h *host) openStore(dir string) (store.Store, error) {
 	mark := dir + "/CURRENT"
 	if _, err := h.fs.ReadFile(mark); err == nil {
-		h.mem = h.mem.Crash() // whatever was not flushed before the process ended is gone, like a memtable
+		h.mem = h.mem.Crash() // data not flushed before the process ended is lost, like a memtable
 		return &ledger{h.mem, h}, nil
 	}
 	if err := h.fs.MkdirAll(dir); err != nil {

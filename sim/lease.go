@@ -17,8 +17,8 @@ type owner struct {
 	count int64
 	n     int64 // which owner
 	ttl   int64
-	// until is the moment before which nobody may revoke the lease: its time to live after the last acknowledged grant or
-	// renewal was asked for, as the fastest clock counts it.
+	// until is the moment before which no member may revoke the lease. It is the time to live after the last acknowledged grant or renewal
+	// was requested, as the fastest clock counts it.
 	until   time.Duration
 	granted bool
 	letting bool // it is no longer renewed, and left to run out
@@ -155,7 +155,7 @@ func (b *leaseBook) Turn(h *Member, changed bool) {
 		have[l.ID] = true
 		b.seen[l.ID] = true
 	}
-	// A member that is behind may not have the lease yet, so only a lease that this member had and has no more counts as gone.
+	// A member that is behind may not have the lease yet, so only a lease that this member had and lost counts as ended.
 	if h.leases == nil {
 		h.leases = map[int64]bool{}
 	}
@@ -188,5 +188,5 @@ func (b *leaseBook) Settled(h *Member) string {
 	return ""
 }
 
-// Check implements Workload: what there is to check was seen on the way.
+// Check implements Workload: all checks were made on the way.
 func (b *leaseBook) Check([]*Member) {}

@@ -74,7 +74,7 @@ func (h *host) pump() {
 	h.tasks.turn()
 }
 
-// writeSoon plans the disk write for what the loop has queued.
+// writeSoon plans the disk write of the loop's queue.
 func (h *host) writeSoon() {
 	if h.writing || !h.n.WritesQueued() {
 		return

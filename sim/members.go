@@ -11,8 +11,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/node"
 )
 
-// membership is the cluster's operator: it adds, promotes and removes members by the calls that a real operator makes to some
-// member, one at a time, and repeats a call whose outcome it did not hear.
+// membership is the cluster's operator. It adds, promotes and removes members by a real operator's calls to some member, one at a time, and
+// repeats calls with an unknown outcome.
 type membership struct {
 	w     *World
 	r     *rand.Rand
@@ -114,7 +114,7 @@ func (m *membership) step() {
 	}
 }
 
-// seen returns the leader's member list; none if nobody leads.
+// seen returns the leader's member list; none without a leader.
 func (m *membership) seen() []node.Member {
 	if lead := m.w.leader(); lead != nil {
 		return lead.n.Members()
@@ -122,8 +122,8 @@ func (m *membership) seen() []node.Member {
 	return nil
 }
 
-// others returns the addresses of the members that h may join through, from the member list of the one that has applied most: a
-// member that does not know yet that it was removed would be no help.
+// others returns the addresses of the members that h may join through. The list is that of the member that has applied most: a member that
+// does not know of its removal would be no help.
 func (m *membership) others(h *host) (addrs []string) {
 	var best *host
 	up := m.w.nemesis.running()
@@ -174,8 +174,7 @@ func (m *membership) promote(id uint64) {
 	})
 }
 
-// remove takes a member out; if off is set, its machine is taken away as soon as that is acknowledged: nothing may depend on it
-// any more.
+// remove takes a member out. If off is set, its machine is taken away as soon as that is acknowledged: nothing may depend on it any more.
 func (m *membership) remove(id uint64, off bool) {
 	w := m.w
 	gone := w.byID[id]
@@ -198,8 +197,8 @@ func (m *membership) remove(id uint64, off bool) {
 	})
 }
 
-// lose takes the data directory of a machine away. The member may not vote as if it still had its data: the operator removes
-// it, and the machine joins as a new member or is given up.
+// lose takes the data directory of a machine away. The member may not vote as if it still had its data. The operator removes it, and the
+// machine joins as a new member or is given up.
 func (m *membership) lose(h *host) {
 	w := m.w
 	voters := 0
@@ -249,7 +248,7 @@ func (m *membership) full() bool {
 	return learners >= maxLearners
 }
 
-// unfinished says what the operator still waits for, "" if nothing.
+// unfinished names the operator's open action, "" for none.
 func (m *membership) unfinished() string {
 	if m.busy {
 		return "a membership call is not answered"

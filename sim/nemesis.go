@@ -123,7 +123,7 @@ func (n *nemesis) harm(f Fault, h, lead *host, up []*host) {
 		}
 		w.trace.add(w.now, "%s flushes", h.name)
 	case SmallLog:
-		for _, h := range up { // what is truncated must be durable in the store first
+		for _, h := range up { // truncated entries must be durable in the store first
 			if !h.paused {
 				_ = h.mem.Flush()
 			}
@@ -207,7 +207,7 @@ func (n *nemesis) heal() {
 			a.wake()
 		}
 		if a.on && a.n == nil && a.role.join && !a.role.added && w.members.full() {
-			a.retire() // it waits for a learner to become a voter, and nobody promotes one any more
+			a.retire() // it waits for a learner to become a voter, which will not happen any more
 		}
 		if a.on && a.n == nil && a.role.join { // the members it was told to join through may be members no more
 			a.end()

@@ -8,16 +8,16 @@ import (
 	"github.com/holdfastdb/holdfast/core/raft"
 )
 
-// network carries frames between hosts the way TCP connections do: a lane from one member to another is one connection that
-// keeps order; what is in flight when it breaks is lost and the sender is told only that a new one was made. A cut does not
-// break a connection at once: frames wait, and arrive late if the cut is healed before the connection times out.
+// network carries frames between hosts like TCP connections. A lane from one member to another is one connection that keeps order. Frames
+// in flight when it breaks are lost, and the sender hears only of the new connection. A cut does not break a connection at once: frames
+// wait, and arrive late if the cut is healed before the connection times out.
 type network struct {
 	w     *World
 	links []*link // in order of creation, for a fixed order of everything done to all of them
 	by    map[linkKey]*link
 	cut   map[[2]int]bool // from, to: nothing passes this way
 	slow  time.Duration   // added to each way
-	// tap sees each frame that leaves a member, and each that is about to arrive; nil: nobody looks.
+	// tap sees each frame that leaves a member, and each that is about to arrive; nil: no calls.
 	tap func(from, to *host)
 }
 
@@ -142,7 +142,7 @@ func (l *link) deliver() {
 		return
 	}
 	if l.to.paused || w.net.isCut(l.from, l.to) {
-		l.stalled = true // what follows waits behind it
+		l.stalled = true // later frames wait behind it
 		return
 	}
 	l.tapped()
@@ -242,7 +242,7 @@ func (n *network) wakes(h *host) {
 	}
 }
 
-// hostGone breaks every connection of a host whose process ended. What it had sent may still arrive.
+// hostGone breaks every connection of a host whose process ended. Frames that it had sent may still arrive.
 func (n *network) hostGone(h *host) {
 	for _, lost := range h.asks {
 		n.w.after(Between(n.w.rNet, time.Millisecond, time.Second), lost)

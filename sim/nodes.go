@@ -109,5 +109,5 @@ func (b *nodeBook) Settled(h *Member) string {
 	return ""
 }
 
-// Check implements Workload: what there is to check was seen on the way.
+// Check implements Workload: all checks were made on the way.
 func (b *nodeBook) Check([]*Member) {}

@@ -51,7 +51,7 @@ func (h *host) start() {
 	if h.on || h.removed {
 		return
 	}
-	if h.role.join && (h.id == 0 || h.lost) && len(h.w.members.others(h)) == 0 { // there is nobody to join through
+	if h.role.join && (h.id == 0 || h.lost) && len(h.w.members.others(h)) == 0 { // there is no member to join through
 		h.w.after(200*time.Millisecond, h.start)
 		return
 	}
@@ -98,7 +98,7 @@ func (h *host) opened(n *node.Node) {
 	h.n, h.id, h.lost = n, id, false
 	w.byID[id] = h
 	h.promise.kept(h)
-	h.feedAt, _ = h.kv.Revision() // a watch begins at what the log holds; older revisions were seen before
+	h.feedAt, _ = h.kv.Revision() // a watch begins at the log's present revision; older ones were seen before
 	h.appliedAt = n.Status().Applied
 	h.loop = newCoroutine(func() error {
 		for {
@@ -165,7 +165,7 @@ func (h *host) fatal(err error) {
 	}
 }
 
-// crash ends the process; with power, what the disk had not synced is lost or torn.
+// crash ends the process; with power, the disk's unsynced data is lost or torn.
 func (h *host) crash(power bool) {
 	if !h.on {
 		return
@@ -182,13 +182,13 @@ func (h *host) crash(power bool) {
 	h.end()
 	longest := 2 * time.Second
 	if h.w.rFault.IntN(4) == 0 && !h.w.nemesis.over {
-		longest = 12 * time.Second // long enough for the others to let go of the log
+		longest = 12 * time.Second // long enough for the others to truncate the log
 	}
 	h.w.after(Between(h.w.rFault, 20*time.Millisecond, longest), h.start)
 }
 
-// refuse has the other members hear that this process is gone, as their kernels tell them, but for those that are cut off from it. A machine
-// without power tells nobody.
+// refuse has the other members hear that this process has ended, as their kernels report it, except those cut off from it. A machine
+// without power reports nothing.
 func (h *host) refuse() {
 	id, gen := h.id, h.gen
 	for _, o := range h.w.hosts {
@@ -236,7 +236,7 @@ func (h *host) shut() {
 	}
 }
 
-// pause takes the process off the processor for a while; its clock runs on and what is sent to it waits.
+// pause takes the process off the processor for a while; its clock runs on and its incoming frames wait.
 func (h *host) pause(d time.Duration) {
 	if !h.on || h.paused {
 		return

@@ -8,9 +8,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// Promises that hold at every moment, checked on the members themselves instead of on what clients saw: a vote that has left a
-// machine stands, a term has one leader, and the state after an entry is the same on all members, with a time that never goes
-// back along the log.
+// Promises that hold at every moment, checked on the members themselves and not on the clients' answers. A vote that has left a machine
+// stands, and a term has one leader. The state after an entry is the same on all members, with a time that never goes back along the log.
 
 // promise is the last vote of a member that others can know of.
 type promise struct{ term, vote uint64 }
@@ -45,7 +44,7 @@ func (p *promise) kept(h *host) {
 	}
 }
 
-// logged is what a process has written of its term, vote and commit index.
+// logged is a process's written term, vote and commit index.
 type logged struct{ term, vote, commit uint64 }
 
 // look checks that neither term, vote nor commit index went back since the last look.

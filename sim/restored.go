@@ -19,7 +19,7 @@ type inline struct{ task.Goroutines }
 // Go implements task.Runner.
 func (inline) Go(f func()) { f() }
 
-// disaster takes all disks for lost: what is in the store at this moment is all there is.
+// disaster takes all disks for lost: only the store's content at this moment is left.
 func (b *archiveBook) disaster() {
 	if !b.done {
 		b.w.trace.add(b.w.now, "what if all disks were lost now")
@@ -45,7 +45,7 @@ func (b *archiveBook) halfFound(err error) bool {
 	return errors.As(err, &f) && b.bucket.half[f.Name]
 }
 
-// restore makes a new cluster from the archive, and looks for all that somebody was told is archived.
+// restore makes a new cluster from the archive, and looks for everything that a client was told is archived.
 func (b *archiveBook) restore() {
 	w := b.w
 	a := b.open()
@@ -138,8 +138,8 @@ func (b *archiveBook) judge() {
 	}
 }
 
-// verify proves the archive, and compares what it gives at a place with what a member had there. A place that was removed, or lies in a gap,
-// it does not give; the end it must.
+// verify proves the archive, and compares its state at a place with a member's state there. It need not give a place that was removed or
+// lies in a gap, but must give the end.
 func (b *archiveBook) verify(at archiverestore.At, want *node.Content) {
 	w := b.w
 	a := b.open()

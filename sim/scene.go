@@ -77,7 +77,7 @@ func (w *World) Disconnect() {
 // Tap has f see every frame that has left its sender, or is about to arrive; nil: no more of them. f runs in the middle of a member's turn.
 func (w *World) Tap(f func(from, to *Member)) { w.net.tap = f }
 
-// Crash ends the process; with power, what was not synced is lost.
+// Crash ends the process; with power, unsynced data is lost.
 func (h *host) Crash(power bool) { h.crash(power) }
 
 // PowerOffAfter cuts the power in the middle of the n-th disk operation from now on; below zero: no more.
@@ -99,8 +99,8 @@ func (h *host) Skew(r *rand.Rand) {
 	h.clock.Jump(Between(r, -time.Hour, time.Hour))
 }
 
-// Catch runs seeds of a build with a deliberate defect (Options.Break, Options.Defect) until a run breaks a promise of one of these kinds, and says which did. An
-// error says that none of 60 did, that a promise of another kind was broken, or that the seed fails without the defect.
+// Catch runs seeds of a build with a deliberate defect (Options.Break, Options.Defect). It stops when a run breaks a promise of one of
+// these kinds, and names it. It fails if none of 60 did, if a promise of another kind was broken, or if the seed fails without the defect.
 func Catch(opt Options, kinds ...string) (found string, err error) {
 	for opt.Seed = 1; opt.Seed <= 60; opt.Seed++ {
 		v := Run(opt).Failure

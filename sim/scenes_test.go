@@ -47,8 +47,8 @@ func (w *World) ask(what string, do func(ctx context.Context, n *node.Node) erro
 	w.Wait(what, func() bool { return accepted })
 }
 
-// TestRemovedMembersAreNotMissed: once a removal is acknowledged the machine may be switched off for good, also when those
-// that are left lose power in the same moment and do not remember that they had heard of it.
+// TestRemovedMembersAreNotMissed: once a removal is acknowledged the machine may be switched off for good. The remaining members may lose
+// power in the same moment and not remember that they had heard of it.
 func TestRemovedMembersAreNotMissed(t *testing.T) {
 	sum := scene(t, 8, Options{Nodes: 3, Learners: -1, Faults: []Fault{PowerLoss}}, func(w *World) {
 		for left := 3; left > 1; left-- {
@@ -74,8 +74,8 @@ func TestRemovedMembersAreNotMissed(t *testing.T) {
 	}
 }
 
-// TestPromotedWhileAway: a learner that is cut off when it is promoted, and hears of it by a snapshot in the same term, is a
-// voter like any other from then on, to itself too.
+// TestPromotedWhileAway: a learner is cut off when it is promoted, and hears of it by a snapshot in the same term. It is a voter like any
+// other from then on, to itself too.
 func TestPromotedWhileAway(t *testing.T) {
 	sum := scene(t, 4, Options{Nodes: 3, Learners: 1, Faults: []Fault{SmallLog}}, func(w *World) {
 		w.Up(4)
@@ -102,8 +102,8 @@ func TestPromotedWhileAway(t *testing.T) {
 	}
 }
 
-// TestReadsBesideALearner: clients write through a learner and read at the only voter, whose loop is overtaken after it has told
-// the learner what is committed and before it has applied that itself.
+// TestReadsBesideALearner: clients write through a learner and read at the only voter. The voter's loop is overtaken after it has told the
+// learner its commit index and before it has applied that itself.
 func TestReadsBesideALearner(t *testing.T) {
 	sum := scene(t, 6, Options{Nodes: 1, Learners: 1, Faults: []Fault{Stall}}, func(w *World) {
 		w.nemesis.stalls = 3
@@ -155,7 +155,7 @@ func TestVotesStand(t *testing.T) {
 	}
 }
 
-// TestTimeGoesOn: leaders with clocks far apart follow one another, each over entries of the one before that it has not applied.
+// TestTimeGoesOn: leaders with clocks far apart follow one another, each over entries of its predecessor that it has not applied.
 func TestTimeGoesOn(t *testing.T) {
 	var sum Report
 	n := uint64(8)

@@ -205,20 +205,20 @@ func TestAckBeforeSyncIsCaught(t *testing.T) {
 	caught(t, Options{Outside: true, Break: node.Break{AckBeforeSync: true}, Faults: []Fault{Blackout, PowerLoss}}, LostWrite, Revisions, Linearizability, Stopped)
 }
 
-// TestReadWithoutReadIsCaught: a member that answers reads from what it has, as a leader that was paused would if it did not
-// ask the others whether it still leads.
+// TestReadWithoutReadIsCaught: a member answers reads from its own state. A paused leader would do so if it did not ask the others whether
+// it still leads.
 func TestReadWithoutReadIsCaught(t *testing.T) {
 	caught(t, Options{Break: node.Break{ReadWithoutRead: true}, Faults: []Fault{Pause}}, Linearizability, Revisions, LeaseLost)
 }
 
-// TestNoTermFenceIsCaught: a lease runs out on a leader that is paused and deposed; when it wakes, its revocation is stamped
-// with the term of the new leader, under which the lease was renewed.
+// TestNoTermFenceIsCaught: a lease runs out on a leader that is paused and deposed. When it wakes, its revocation is stamped with the term
+// of the new leader, under which the lease was renewed.
 func TestNoTermFenceIsCaught(t *testing.T) {
 	caught(t, Options{Break: node.Break{NoTermFence: true}, Faults: []Fault{Pause}}, LeaseLost)
 }
 
-// TestUsersHold: users, roles and tokens over crashes, power cuts and partitions, and on members that come to know them by
-// snapshot or by a log they have not seen.
+// TestUsersHold: users, roles and tokens over crashes, power cuts and partitions. They also hold on members that learn them by snapshot or
+// by a log they have not seen.
 func TestUsersHold(t *testing.T) {
 	n := uint64(24)
 	if testing.Short() {

@@ -12,10 +12,10 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// shipBook stands for what ships the log to an archive. It takes what each member gives as committed (Node.Committed), holds it against
-// what the others gave, and has each member keep what it has yet to give (Node.Retain), over crashes too. In the end the log is made
-// into objects of the archive (span.go), and what is read from them is applied once more without raft (node.Replay), from the first state and
-// from states that were met on the way: the outcome must be what the members have, and a byte that was changed in between must be named.
+// shipBook stands for a shipper of the log to an archive. It takes each member's committed entries (Node.Committed) and compares them with
+// the others' entries. It has each member keep its unread entries (Node.Retain), also over crashes. In the end the log is made into objects
+// of the archive (span.go). The entries read from them are applied again without raft (node.Replay), from the first state and from states
+// met on the way. The outcome must be the members' state, and a changed byte must be named.
 type shipBook struct {
 	w  *World
 	on bool
@@ -70,7 +70,7 @@ func (b *shipBook) Turn(h *Member, changed bool) {
 	}
 }
 
-// take takes what a member has to give.
+// take takes a member's new entries.
 func (b *shipBook) take(h *host) {
 	h.shipped = max(h.shipped, 2)
 	for applied := h.n.Status().Applied; h.shipped <= applied; {
@@ -90,7 +90,7 @@ func (b *shipBook) take(h *host) {
 				b.w.fail(Diverged, "%s gives entry %d for entry %d, and has applied %d", h.name, es[i].Index, h.shipped, applied)
 			}
 			if es[i].Index > b.next() {
-				return // it was given a snapshot of what the others have yet to show
+				return // it was given a snapshot of entries that others have yet to show
 			}
 			b.note(h, es[i])
 			h.shipped++
@@ -99,7 +99,7 @@ func (b *shipBook) take(h *host) {
 	h.n.Retain(shipName, h.shipped)
 }
 
-// note takes an entry for good, or holds it against the one that another member gave.
+// note stores an entry, or compares it with another member's entry at that index.
 func (b *shipBook) note(h *host, e node.Entry) {
 	if e.Index == b.next() {
 		e.Data = bytes.Clone(e.Data) // it lies in a buffer with others
@@ -145,7 +145,7 @@ func (b *shipBook) save(h *host) *savedState {
 	return s
 }
 
-// content is what a View of a member holds.
+// content is the content of a member's View.
 func (w *World) content(h *host, v store.View) node.Content {
 	c, err := node.ContentOf(context.Background(), node.Config{Machines: h.machines()}, v)
 	if err != nil {
@@ -179,7 +179,7 @@ func (b *shipBook) Check(all []*Member) {
 	if !b.on {
 		return
 	}
-	for range all { // what one has to give may be what another waits for
+	for range all { // one may have the entries that another waits for
 		for _, h := range all {
 			b.take(h)
 		}
@@ -207,7 +207,8 @@ func (b *shipBook) Check(all []*Member) {
 	}
 }
 
-// outlived reports whether all members were given snapshots of what comes next: those that had applied it have left, with their logs.
+// outlived reports whether all members were given snapshots of the next entries: the members that had applied them have left, with their
+// logs.
 func (b *shipBook) outlived(all []*Member) bool {
 	for _, h := range all {
 		if h.snapshotIndex() < b.next() {
@@ -271,8 +272,8 @@ func (b *shipBook) same(r *node.Replay, from *savedState, want node.Content) {
 	b.w.rep.Replayed++
 }
 
-// spoil changes one byte of one entry, and fails the run if that is not named. A changed byte that leaves the state as it is harms nobody,
-// and the times of an entry count from when something is written that has them: only a checksum names those (spoilSpan).
+// spoil changes one byte of one entry, and fails the run if that is not named. A changed byte that leaves the state unchanged is harmless,
+// and the times of an entry count only once a row has them. Only a checksum names those (spoilSpan).
 func (b *shipBook) spoil(last node.Content, hash uint64) {
 	w, i := b.w, b.r.IntN(len(b.entries))
 	es := append([]node.Entry(nil), b.entries...)

@@ -8,8 +8,8 @@ import (
 
 var shipsFlag = flag.Uint64("ships", 12, "how many histories are replayed without raft")
 
-// TestReplayOfHistories: what members give as committed is the same on all, none of it is missing after crashes, and applied without raft
-// it gives the states that the members had. One changed byte is named.
+// TestReplayOfHistories: the members' committed entries are the same on all, and none is missing after crashes. Applied without raft they
+// give the members' states. One changed byte is named.
 func TestReplayOfHistories(t *testing.T) {
 	seeds := *shipsFlag
 	if testing.Short() {

@@ -66,7 +66,7 @@ func (b *shipBook) pack(after format.Tip) {
 	finish()
 }
 
-// spoilSpan changes one byte of what was shipped, and fails the run if that is not named: by the entry that it is in, if it is in one.
+// spoilSpan changes one byte of the shipped objects, and fails the run if that is not named: by its entry, if it is in one.
 func (b *shipBook) spoilSpan() {
 	s := &b.spans[b.r.IntN(len(b.spans))]
 	bad := bytes.Clone(s.object)

@@ -30,7 +30,7 @@ type coroutine struct {
 	on           [task.MaxWait]<-chan struct{}
 	until        time.Duration // on the host's clock; below zero: for ever
 	got          int
-	err          error // what it ended with, or a panic of what it runs
+	err          error // its result, or the panic of its function
 }
 
 // killed is the panic that ends a coroutine whose process has ended: its deferred calls run, and its outcome goes nowhere.

@@ -142,7 +142,7 @@ func (n *hostNet) ConnectedFor(id uint64) int64 {
 	return int64(w.now - max(out.since, in.since))
 }
 
-// Contact implements peer.Network: nobody looks at what the simulation would say.
+// Contact implements peer.Network: the simulation has no use for it.
 func (n *hostNet) Contact(uint64) (peer.Contact, bool) { return peer.Contact{}, false }
 
 // Traffic implements peer.Network: the simulation has no metrics.

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/node"
 )
 
-// userBook is everything about users in one run: the admins that change them, what every member showed of them, and the checks
-// of both. While authentication is on, clients and owners of leases send passes, as a door does for them.
+// userBook is everything about users in one run: the admins that change them, every catalogue that a member showed, and the checks of both.
+// While authentication is on, clients and owners of leases send passes, as a door does for them.
 type userBook struct {
 	w      *World
 	on     bool
@@ -212,7 +212,7 @@ func verifiers(n int) []eident.Verifier {
 	return []eident.Verifier{{Scheme: eident.Bcrypt, Data: fmt.Appendf(nil, "hash %d", n)}}
 }
 
-// permit is the permission under which a member let a write through, and what was certain when it did.
+// permit is the permission under which a member admitted a write, and the certain facts at that moment.
 type permit struct {
 	asked    bool // the member knew that authentication is on
 	revision uint64
@@ -243,8 +243,7 @@ func (b *userBook) outdated(r *entry.Rejection) bool {
 	return true
 }
 
-// accepted checks that an acknowledged write was let in by a catalogue no older than what had been acknowledged before it was
-// asked for.
+// accepted checks that an acknowledged write was admitted by a catalogue no older than the last one acknowledged before its request.
 func (b *userBook) accepted(what fmt.Stringer, h *host, p permit) {
 	if !p.required || b.disables != p.disables {
 		return
@@ -269,8 +268,7 @@ func catalogue(s *mident.State) string {
 	return text
 }
 
-// look compares what a member shows after a turn of its loop with what others showed at that revision.
-// Turn implements Workload.
+// Turn compares a member's catalogue after a turn of its loop with the others' at that revision. It implements Workload.
 func (b *userBook) Turn(h *Member, changed bool) {
 	if !changed {
 		return

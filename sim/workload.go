@@ -10,8 +10,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// Workload is what one door adds to a run: clients that use its machine, what they were told, and the checks of both. Everything in it
-// draws from its own source of randomness, so that one does not shuffle another's run. All methods run on the one goroutine of the run.
+// Workload is one door's part of a run: clients that use its machine, their answers, and the checks of both. Everything in it draws from
+// its own source of randomness, so that one does not shuffle another's run. All methods run on the one goroutine of the run.
 type Workload interface {
 	// Begin plans the first steps of its clients (World.After).
 	Begin(w *World)
@@ -35,7 +35,7 @@ type Part struct {
 	// Machine makes the machine of one process.
 	Machine func() machine.Machine
 	Lanes   []node.LaneSpec
-	// Work is what the door's worker does in one process, as a task of it; nil: there is none.
+	// Work is the work of the door's worker in one process, as a task of it; nil: there is none.
 	Work     func(m *Member)
 	Workload Workload
 }
@@ -76,7 +76,7 @@ func (h *host) Go(patience time.Duration, f func(ctx context.Context)) {
 	})
 }
 
-// Process is the number of the process that runs or ran last on this machine. What was begun for another one is heard by nobody.
+// Process is the number of this machine's present or last process. Work begun for another process has no listener.
 func (h *host) Process() int { return h.gen }
 
 // AppliedAt is the index up to which the present process has shown what it applied.
@@ -95,7 +95,7 @@ func (h *host) Hear(f func()) {
 	h.tasks.turn()
 }
 
-// Pump plans a turn of the node's loop, for what was proposed without waiting.
+// Pump plans a turn of the node's loop, for proposals made without waiting.
 func (h *host) Pump() { h.pumpSoon() }
 
 // Permitted is the command of a part as this member's door would propose it: with a pass before it while authentication is on.
@@ -127,7 +127,7 @@ func (w *World) Workloads() []Workload { return w.workloads }
 // Members lists every host there ever was; those without a Node are down.
 func (w *World) Members() []*Member { return w.hosts }
 
-// Leads reports whether nobody is known to lead in a later term than h, and in which term it does; 0: it does not lead.
+// Leads returns the term in which h leads, if no member is known to lead in a later one; 0: it does not lead.
 func (h *host) Leads() (term uint64) {
 	if h.n == nil {
 		return 0

@@ -1,18 +1,17 @@
-// Package sim runs a whole Holdfast cluster in one goroutine from one seed: real nodes (package node and everything below
-// it) over a network, disks and clocks that fail as the seed says, with clients whose histories are checked afterwards.
-// The same seed gives the same run to the last message, so a failure is replayed by its number.
+// Package sim runs a whole Holdfast cluster in one goroutine from one seed. Real nodes (package node and everything below it) run over a
+// network, disks and clocks that fail as the seed says. Clients' histories are checked afterwards. The same seed gives the same run to the
+// last message, so a failure is replayed by its number.
 //
-// What is real: raft, the log and its recovery, snapshots, forwarding, the machines; Propose, Linearize and Call as the doors
-// call them; how a cluster begins, how members are added, join, are promoted and removed; the workers that end leases and
-// v2 nodes, forget old revisions and ship the log to an object store; restore and verify of what is there. What
-// works beside the loop runs as tasks that take turns (tasks.go), and the loop itself can be overtaken in the middle. What is not
-// real: TCP, the disk, time, the object store, and the doors; those have tests of their own with real processes.
+// These parts are real: raft, the log and its recovery, snapshots, forwarding, the machines, and the doors' calls Propose, Linearize and
+// Call. So are the beginning of a cluster, and adding, joining, promoting and removing members. So are the workers that end leases and v2
+// nodes, drop old revisions and ship the log to an object store, and restore and verify. Work beside the loop runs as tasks that take turns
+// (tasks.go), and the loop itself can be overtaken in the middle. These parts are not real: TCP, the disk, time, the object store, and the
+// doors, which have tests of their own with real processes. Clients' histories must have an order (history.go). Watches, leases, v2 nodes
+// and users must keep their promises (check.go, lease.go, nodes.go, users.go). The log read back must give the same states again (ship.go).
+// The archive must have at every moment exactly its claimed content (archive.go, restored.go). Of the members, no vote is taken back, a
+// term has one leader, states are equal and time does not go back (promises.go).
 //
-// What is checked: that the clients' histories have an order (history.go), that watches, leases, v2 nodes and users
-// keep what was promised (check.go, lease.go, nodes.go, users.go), that the log as it is read gives
-// the same states again (ship.go), that the archive has at every moment what it is said to have, and nothing else (archive.go,
-// restored.go), and of the members themselves that no vote is taken back, a term has one leader, states are equal and time does
-// not go back (promises.go). Other doors take part by Register. It is never part of a server.
+// Other doors take part by Register. It is never part of a server.
 package sim
 
 import (
@@ -61,24 +60,24 @@ type Options struct {
 	TraceAll bool
 }
 
-// Report is the outcome of a run: what was violated, and figures by which a run is seen to have done something. It is one list because
-// nothing is done with them but printing.
+// Report is the outcome of a run: the violation, and figures that show that the run did something. It is one list because nothing is done
+// with them but printing.
 type Report struct {
 	Seed  uint64
 	Nodes int
-	// Failure is what was violated, nil if nothing was.
+	// Failure is the violation, nil if there was none.
 	Failure *Violation
 	// Trace is the end of the trace, or all of it; TraceHash is of every line.
 	Trace     []string
 	TraceHash uint64
-	// What happened, for people: operations answered, operations whose outcome their client never learned, leader
-	// changes seen, log entries applied by the furthest member, snapshots installed, the last kv revision.
+	// The events of a run, for people: answered operations, operations with an unknown outcome, and leader changes. Then log entries
+	// applied by the furthest member, snapshots installed, the last kv revision.
 	Answered, Unknown, Leaders, Snapshots int
 	Applied                               uint64
 	Revision                              int64
 	Faults                                []Fault // the kinds allowed in this run
-	// Changes of users and roles that were accepted, tokens that had to be there in the end; writes under authentication, and how
-	// often one was judged anew because the catalogue had changed.
+	// Accepted changes of users and roles, tokens left at the end, writes under authentication, and writes judged anew because the
+	// catalogue had changed.
 	Changes, Tokens, Passes, Outdated int
 	Crashes, FaultCount               int
 	// More are figures of other doors (World.Count).
@@ -88,9 +87,9 @@ type Report struct {
 	Joined, Promoted, Removed, Lost int
 	// Entries that were read from the log, states that a replay of them came to, and changed bytes that one has named.
 	Entries, Replayed, Spoiled int
-	// Answers that were held until the archive had them, and those whose client gave up first; objects of entries and snapshots that were
-	// put, objects that were removed, halves that the store has left, puts that met what another shipper had put; restores and states of the archive that were compared, notes of
-	// verify, and archived entries that no member has shown.
+	// Answers held until the archive had them, and those whose client gave up first. Objects of entries and of snapshots that were put,
+	// objects removed, halves left by the store, and puts that met another shipper's. Restores and states of the archive that were
+	// compared, notes of verify, and archived entries that no member has shown.
 	Held, Unheld, Spans, Kept, Pruned, Halves, Restored, Verified, Findings, Unjudged, Met int
 	Renewed, Expired, Compared                                                             int
 	Simulated                                                                              time.Duration
@@ -123,9 +122,9 @@ const (
 	NodeLost        = "node lost"        // a v2 node went before its time
 	Membership      = "membership"       // a member at rest has another idea of its own role than the others have
 	WrongOutcome    = "wrong outcome"    // a client was told something that cannot be
-	LogGone         = "log gone"         // a member let go of log that it was to keep
-	NotArchived     = "not archived"     // what was told to be archived cannot be had from the archive
-	BadArchive      = "bad archive"      // it has what was not committed, or does not hold together
+	LogGone         = "log gone"         // a member truncated log that it was to keep
+	NotArchived     = "not archived"     // something told to be archived cannot be had from the archive
+	BadArchive      = "bad archive"      // it has uncommitted entries, or does not hold together
 )
 
 // World is one run.
@@ -155,7 +154,7 @@ type World struct {
 	ship    shipBook
 	archive archiveBook
 	applied uint64 // the highest index that any member has applied
-	running *tasks // whose task runs at this moment; nil: none
+	running *tasks // the running task; nil: none
 	// parts are what other doors bring to this run; workloads are the books above, and theirs.
 	parts     []*Part
 	workloads []Workload
@@ -214,8 +213,8 @@ func (w *World) fail(kind, format string, a ...any) {
 	panic(&Violation{kind, fmt.Sprintf(format, a...)})
 }
 
-// run is the plan of every run: a cluster comes up, works under faults, is healed, and must then come to rest in one
-// state that explains every answer given before.
+// run is the plan of every run. A cluster comes up, works under faults, is healed, and must then come to rest in one state that explains
+// every answer given before.
 func (w *World) run() {
 	w.begin()
 	w.after(w.opt.Calm+Between(w.rFault, 0, 2*time.Second), w.nemesis.step)

@@ -1,9 +1,8 @@
-// Package format has the forms in which the log and its snapshots lie in an object store, away from every server: objects of
-// consecutive raft entries, each with a hash of all entries before it, and the manifests of snapshots that are kept in pieces. Byte
-// tables: docs/formats/archive.md.
+// Package format has the forms of the log and its snapshots in an object store. The log is objects of consecutive raft entries, each with a
+// hash of all entries before it; snapshots are kept in pieces with a manifest. Byte tables: docs/formats/archive.md.
 //
-// It makes bytes and judges bytes and does nothing else: it puts nothing anywhere, has no clock and no goroutine, and knows of an
-// entry what raft knows of it. Which entries are committed, and what a piece of a snapshot holds, is for its callers to say.
+// It only makes and judges bytes: it stores nothing, has no clock and no goroutine, and knows of an entry only raft's fields. Its callers
+// decide which entries are committed, and the content of a snapshot's piece.
 package format
 
 import (
@@ -23,12 +22,12 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Fault is the error of an object that is not what was written under its name, or has no place where it was found: it says where.
-// Nothing of an object with a fault is handed out.
+// Fault is the error of an object with a wrong content, or in a wrong place: it names where. Nothing of an object with a fault is handed
+// out.
 type Fault struct {
 	Name   string
 	Offset int    // where in the object what is wrong begins: a field, or an entry
-	Index  uint64 // of the entry that is damaged; 0: no entry is, but what stands around them
+	Index  uint64 // of the damaged entry; 0: the damage is around the entries
 	Reason string
 }
 

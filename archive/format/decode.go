@@ -30,9 +30,9 @@ var (
 	errTerm = errors.New("no term, or one below that of the entry before")
 )
 
-// DecodeSpan reads the object of that name. Everything in it is checked before it returns, and it takes no memory but for the Span: b
-// becomes the Span's and must not be changed any more. It accepts exactly what an Encoder makes. The error is a *Fault. Whether
-// the span is the one that has to follow another is for Follows to say.
+// DecodeSpan reads the object of that name. It checks everything before it returns, and allocates only the Span. b becomes the Span's and
+// must not be changed any more. It accepts exactly what an Encoder makes. The error is a *Fault. Follows checks whether the span continues
+// another.
 func DecodeSpan(name string, b []byte) (*Span, error) {
 	s := &Span{Name: name}
 	fault := func(offset int, index uint64, reason string) (*Span, error) {
@@ -88,7 +88,7 @@ func DecodeSpan(name string, b []byte) (*Span, error) {
 	return s, nil
 }
 
-// takeEntry takes an entry off the reader. Its data is part of what is read.
+// takeEntry takes an entry off the reader. Its data aliases the reader's bytes.
 func takeEntry(r *wire.Reader, index, termBefore uint64) (Entry, error) {
 	before := *r
 	ent := Entry{Index: index, Term: r.Uvarint(), Type: r.Byte(), Data: r.Bytes()}
@@ -112,7 +112,7 @@ func (s *Span) Entries() iter.Seq[Entry] {
 		for index := s.First; r.Len() > 0; index++ {
 			ent, err := takeEntry(&r, index, 0)
 			if err != nil {
-				return // somebody has changed the bytes since they were checked
+				return // the bytes were changed since the check
 			}
 			ent.Data = append([]byte(nil), ent.Data...)
 			if !yield(ent) {
@@ -130,8 +130,8 @@ func (s *Span) Tip() Tip {
 	return Tip{Cluster: s.Cluster, Timeline: s.Timeline, Last: s.Last, Term: s.LastTerm, Hash: s.After}
 }
 
-// TipAt is where a log ends that ends with the entry at index, which is in the span or the one before its first. Of that one the term
-// is not known here: it is 0. The work is that of hashing all entries up to it.
+// TipAt is the end of a log that ends with the entry at index, which is in the span or directly before its first. In the latter case the
+// term is unknown and 0. The work is that of hashing all entries up to it.
 func (s *Span) TipAt(index uint64) Tip {
 	tip, sum := Tip{Cluster: s.Cluster, Timeline: s.Timeline, Last: s.First - 1, Hash: s.Before}, sha256.New()
 	if index == s.Last {
@@ -141,17 +141,16 @@ func (s *Span) TipAt(index uint64) Tip {
 	for tip.Last < index && r.Len() > 0 {
 		ent, err := takeEntry(&r, tip.Last+1, tip.Term)
 		if err != nil {
-			break // somebody has changed the bytes since they were checked
+			break // the bytes were changed since the check
 		}
 		tip.add(ent, sum)
 	}
 	return tip
 }
 
-// Follows returns nil if the span is one that goes on after t, and otherwise a *Fault that says what is missing or which of the two is
-// of another history. Spans of one timeline may overlap, where two members have shipped at the same time and cut the log
-// differently: the archive is what is read from name to name (SpanName of the index after the last), and what a list shows beside
-// that is harmless.
+// Follows returns nil if the span continues t. Otherwise its *Fault tells what is missing, or which of the two is of another history. Spans
+// of one timeline may overlap, if two members have shipped at the same time and cut the log differently. The archive is read from name to
+// name (SpanName of the index after the last); other spans in a list are harmless.
 func (s *Span) Follows(t Tip) error {
 	fault := func(offset int, format string, args ...any) error {
 		return &Fault{Name: s.Name, Offset: offset, Reason: fmt.Sprintf(format, args...)}

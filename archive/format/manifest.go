@@ -39,7 +39,7 @@ type Manifest struct {
 	Cluster, Timeline uint64
 	Index, Term       uint64 // of the last entry in the snapshot
 	State             uint64 // the rolling state hash after that entry
-	WallNs            int64  // time along the log at that entry: ns since 1970, what --at compares
+	WallNs            int64  // time along the log at that entry: ns since 1970, compared with --at
 	Pieces            []Piece
 }
 
@@ -105,8 +105,8 @@ func (m *Manifest) check() error {
 
 var errPieceSize = errors.New("size of a piece")
 
-// DecodeManifest reads the manifest of that name. It accepts exactly what Encode makes, keeps nothing of b, and takes memory by what b
-// has and not by what it promises. The error is a *Fault.
+// DecodeManifest reads the manifest of that name. It accepts exactly the output of Encode, keeps nothing of b, and allocates by b's length
+// and not by the numbers in it. The error is a *Fault.
 func DecodeManifest(name string, b []byte) (*Manifest, error) {
 	fault := func(offset int, reason string) (*Manifest, error) {
 		return nil, &Fault{Name: name, Offset: offset, Reason: reason}

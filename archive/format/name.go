@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Names of objects, below the archive's own prefix. A timeline is in hexadecimal as all ids are. An index is decimal, because that
-// is how it is printed everywhere else and people look for it in lists of a bucket, and has the 20 digits of the greatest one, so
-// that names sort as indexes do. Digits sort before letters: a list of a timeline begins with its log.
+// Names of objects, below the archive's own prefix. A timeline is in hexadecimal as all ids are. An index is decimal, because it is printed
+// so everywhere else and people look for it in lists of a bucket. It has the 20 digits of the greatest index, so that names sort as indexes
+// do. Digits sort before letters: a list of a timeline begins with its log.
 const (
 	snapshotDir = "snapshot" // manifests and nothing else, so that a list of them is short
 	pieceDir    = "pieces"
@@ -57,9 +57,9 @@ func PiecesName(timeline, index uint64) string {
 	return fmt.Sprintf("%016x/%s/%020d", timeline, pieceDir, index)
 }
 
-// PieceName is the name of the piece of that number, from 0, and that contents. The contents are in the name because two members
-// may make a snapshot at one index, of different bytes: neither finds the other's piece where its own should be, and what
-// no manifest names is known for a leftover.
+// PieceName is the name of the piece of that number, from 0, and that contents. The contents are in the name because two members may make a
+// snapshot at one index, of different bytes. So neither finds the other's piece in the place of its own, and a piece in no manifest is
+// known for a leftover.
 func PieceName(timeline, index uint64, number int, contents Hash) string {
 	return fmt.Sprintf("%s/%07d-%s", PiecesName(timeline, index), number, hex.EncodeToString(contents[:pieceNameBytes]))
 }
@@ -67,7 +67,7 @@ func PieceName(timeline, index uint64, number int, contents Hash) string {
 // pieceNameBytes is how much of its hash is in a piece's name.
 const pieceNameBytes = 16
 
-// parseID and parseIndex return anything for what they cannot read: their callers compare the name with the one it ought to be.
+// parseID and parseIndex return anything for malformed text: their callers compare the name with the expected one.
 func parseID(s string) uint64 {
 	v, _ := strconv.ParseUint(s, 16, 64)
 	return v

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// shipper is the least that ships: it cuts its log in its own way, has several objects on their way, and goes by what the store says.
+// shipper is the least that ships: it cuts its log in its own way, has several objects in flight, and trusts the store's answers.
 type shipper struct {
 	store  objstore.Store
 	log    []Entry
@@ -65,15 +65,15 @@ func (s *shipper) step(ctx context.Context) error {
 	return nil
 }
 
-// moveOn takes what is there without a gap for archived.
+// moveOn takes the gapless objects for archived.
 func (s *shipper) moveOn() {
 	for len(s.flight) > 0 && s.flight[0].sure {
 		s.tip, s.flight = s.flight[0].tip, s.flight[1:]
 	}
 }
 
-// compare reads what is there under the name of m. One that ends elsewhere is as good: the shipper goes on after it, and what it has on
-// its way behind it is left where it is.
+// compare reads the object under the name of m. An object that ends elsewhere is as good: the shipper continues after it, and leaves its
+// own uploads in flight behind it as they are.
 func (s *shipper) compare(ctx context.Context, m *made) error {
 	b, err := s.store.Get(ctx, m.name)
 	if err != nil {
@@ -113,8 +113,8 @@ func history(n, fork int, seed uint64) (log []Entry) {
 	return log
 }
 
-// chain reads the archive from its beginning, name after name, to the first that is not there. What comes with an error is what
-// stands before the fault.
+// chain reads the archive from its beginning, name after name, to the first that is not there. With an error it returns the part in front
+// of the fault.
 func chain(s objstore.Store) (entries []Entry, err error) {
 	for tip := beginning; ; {
 		name := SpanName(tip.Timeline, tip.Last+1)
@@ -168,8 +168,8 @@ func ship(t *testing.T, seed uint64, f objstore.Faults, logs ...[]Entry) (*objst
 	}
 }
 
-// TestTwoShippersMakeOneArchive, however they cut the log, whatever the store does to their uploads, and in whatever order those
-// arrive: neither stops, and the chain holds every entry once. What lies beside the chain belongs to the same history.
+// TestTwoShippersMakeOneArchive, with any cuts of the log, any faults of the store, and any order of arrival. Neither stops, and the chain
+// holds every entry once. An object beside the chain belongs to the same history.
 func TestTwoShippersMakeOneArchive(t *testing.T) {
 	log, beside := history(120, -1, 0), 0
 	for seed := range uint64(200) {
@@ -206,8 +206,8 @@ func TestTwoShippersMakeOneArchive(t *testing.T) {
 	}
 }
 
-// TestTwoHistoriesAreNeverMixed: of two shippers whose logs differ from some entry on at least one stops and names the entry, and what is
-// read along the chain is of one of them. If both stop, the chain may end at an object of the other one, and does not go over it.
+// TestTwoHistoriesAreNeverMixed: of two shippers whose logs differ from some entry on at least one stops and names the entry. The chain is
+// of one of them. If both stop, the chain may end at an object of the other one, and does not go over it.
 func TestTwoHistoriesAreNeverMixed(t *testing.T) {
 	const n, fork = 30, 4
 	cut := 0

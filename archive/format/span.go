@@ -16,8 +16,8 @@ import (
 //	entries  each: u term, type, bytes data, CRC of its index and these
 //	end      state hash after the last entry, CRC of that, of the head and of the hash of all entries up to the last
 //
-// An entry's own CRC tells which one is damaged. The hash is of entries and not of the object before, so that it is the same
-// wherever somebody else has cut the log (docs/adr/0016). The byte table is docs/formats/archive.md.
+// An entry's own CRC tells which one is damaged. The hash is of entries and not of the previous object. So it does not depend on where
+// another leader has cut the log (docs/adr/0016). The byte table is docs/formats/archive.md.
 const (
 	spanMagic = "HFSPAN01" // the digits are the version
 
@@ -29,7 +29,7 @@ const (
 	spanHeadCRCAt  = 72
 	minEntryLen    = 1 + 1 + 1 + 4
 
-	// SpanHeadBytes and SpanEndBytes are what a span has before its entries and after them.
+	// SpanHeadBytes and SpanEndBytes are a span's overhead in front of its entries and behind them.
 	SpanHeadBytes = 76
 	SpanEndBytes  = 12
 )
@@ -41,9 +41,9 @@ type Entry struct {
 	Data        []byte
 }
 
-// Tip is where an archived log ends: in which timeline of which cluster, with which entry, and the hash of all entries up to that
-// one. The hash is zero where a timeline begins, and where it goes on behind a snapshot because the entries before are lost to it;
-// the entry is then the last one in the snapshot, or 0 of term 0.
+// Tip is the end of an archived log: its cluster and timeline, its last entry, and the hash of all entries up to that one. The hash is zero
+// where a timeline begins, and where it continues behind a snapshot because the entries before are lost. The entry is then the last one in
+// the snapshot, or 0 of term 0.
 type Tip struct {
 	Cluster, Timeline uint64
 	Last, Term        uint64
@@ -64,8 +64,8 @@ func (t *Tip) add(ent Entry, sum hash.Hash) {
 	sum.Sum(t.Hash[:0])
 }
 
-// Encoder makes one span after another. The bytes of a span follow from the entries in it and before it and the state alone: members
-// that have the same history make the same bytes of the same entries. It belongs to one goroutine.
+// Encoder makes one span after another. The bytes of a span follow only from its entries, those before it and the state. Members with the
+// same history make the same bytes of the same entries. It belongs to one goroutine.
 type Encoder struct {
 	tip   Tip // of the last entry added
 	limit int
@@ -154,8 +154,8 @@ func uvarintLen(v uint64) int {
 	return binary.PutUvarint(b[:], v)
 }
 
-// endSum is the CRC at the end, which holds the parts together. It is not one of the bytes as they stand: a CRC over a text with the
-// text's own CRC behind it says nothing of the text, so that one over checked parts would only count their bytes.
+// endSum is the CRC at the end, which holds the parts together. It is not a CRC of the bytes as they stand. A CRC over a text followed by
+// the text's own CRC says nothing of the text. It would only count the bytes of the checked parts.
 func endSum(object []byte, after Hash, state uint64) uint32 {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], state)

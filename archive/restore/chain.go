@@ -23,16 +23,16 @@ func (g *Gap) Error() string {
 	return fmt.Sprintf("entries %d to %d are missing: %s comes next", g.From, g.To, g.Next)
 }
 
-// besideSpans is how many spans before an index are looked at for one that has it: as many may be on their way at a time from two members,
-// and lie beside the chain.
+// besideSpans is the number of spans in front of an index that are searched for it. Two members may have as many in flight, and they lie
+// beside the chain.
 const besideSpans = 16
 
-// chain reads the log of a timeline span by span. A list says which spans there are, so that they can be fetched ahead; the chain is by
-// name, from the last index of one to the first of the next. What overlaps with it has the same entries and closes a hole where the
-// chain itself does not go on. It belongs to one goroutine.
+// chain reads the log of a timeline span by span. A list names the spans, so that they can be fetched ahead. The chain is by name, from the
+// last index of one to the first of the next. Overlapping spans have the same entries and close a hole in the chain. It belongs to one
+// goroutine.
 type chain struct {
 	a     *Archive
-	tip   archiveformat.Tip // of what was read
+	tip   archiveformat.Tip // of the entries read
 	loose bool              // nothing was read: the hash of the tip is not known, and neither is its term if that is 0
 	spans *ahead[*listed]
 	head  *listed   // the next one, nil: not looked at
@@ -41,7 +41,7 @@ type chain struct {
 	is     *archiveformat.Span // the last link
 	beside []besideSpan
 
-	// aside, if it is set, hears of each object that is not part of the chain: of its span, or of what is wrong with it.
+	// aside, if set, hears of each object outside the chain: its span, or its error.
 	aside func(name string, s *archiveformat.Span, err error)
 }
 
@@ -54,7 +54,7 @@ type listed struct {
 	err   error
 }
 
-// besideSpan is one that overlaps with the chain and goes beyond what was read of it.
+// besideSpan is a span that overlaps the chain and goes beyond its tip.
 type besideSpan struct {
 	name string
 	last uint64
@@ -107,8 +107,8 @@ func (a *Archive) span(ctx context.Context, name string) (*archiveformat.Span, e
 	return archiveformat.DecodeSpan(name, b)
 }
 
-// before returns a name after which the list has the spans that may hold the entry at index: a list only goes forward, and nobody knows
-// how many entries a span has.
+// before returns a name after which the list has the spans that may hold the entry at index. A list only goes forward, and the length of a
+// span is unknown.
 func (a *Archive) before(ctx context.Context, index uint64) (string, error) {
 	none := archiveformat.SpanName(a.Timeline, index-1)
 	for back := uint64(256); ; back *= 16 {
@@ -212,9 +212,9 @@ func (c *chain) next(ctx context.Context) (*archiveformat.Span, error) {
 	}
 }
 
-// resumes looks among the next spans for the one with which the log goes on behind a snapshot, of which there is one at each index for which
-// is is true, and makes it the next one: the entries before it were lost. Those that it goes over are of no use, but were on their way when
-// that came about. If there is none, nothing has changed.
+// resumes makes the span that continues the log behind a snapshot the next one: the entries before it were lost. It searches the next
+// spans; is reports whether there is a snapshot at an index. The skipped spans are useless: they were in flight when the entries were lost.
+// If there is none, nothing has changed.
 func (c *chain) resumes(ctx context.Context, is func(snapshot uint64) bool) (over []*listed, root *listed, err error) {
 	for r := (run{}); !r.many(); {
 		l, err := c.peek(ctx)
@@ -274,7 +274,8 @@ func (c *chain) link(s *archiveformat.Span) (*archiveformat.Span, error) {
 	return s, nil
 }
 
-// covers looks whether a span that begins anywhere up to the tip, or behind one of which nothing is known but the place, goes on from it.
+// covers reports whether a span continues the tip. The span may begin anywhere up to the tip, or behind a tip of which only the index is
+// known.
 func (c *chain) covers(s *archiveformat.Span) error {
 	fault := func(format string, args ...any) error {
 		return &archiveformat.Fault{Name: s.Name, Reason: fmt.Sprintf(format, args...)}

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// fetchAtOnce and fetchBytes bound what is read ahead of who reads an archive: one object is fetched whatever its size.
+	// fetchAtOnce and fetchBytes bound the read-ahead of an archive's reader: one object of any size is always fetched.
 	fetchAtOnce = 8
 	fetchBytes  = 24 << 20
-	// A read that failed is made again after each of some pauses: what the first one needs the store may have within seconds.
+	// A failed read is repeated after each of some pauses: a missing object may arrive within seconds.
 	fetchTries = 4
 	fetchPause = 250 * time.Millisecond
 	// namesAtOnce is how many names of a list are held. A directory is read as a whole for each such page.
@@ -64,7 +64,7 @@ func (n *names) next(ctx context.Context) (objstore.Listed, bool, error) {
 	return l, true, nil
 }
 
-// fill reads a page. What came before an error is good.
+// fill reads a page. The names read before an error are good.
 func (n *names) fill(ctx context.Context) error {
 	n.page = n.page[:0]
 	for l, err := range n.a.store.List(ctx, n.prefix, n.after) {

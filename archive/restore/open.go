@@ -173,7 +173,7 @@ func (a *Archive) End(ctx context.Context) (Mark, error) {
 	if err != nil {
 		return Mark{}, err
 	}
-	var last []string // the newest names: one that begins before another may go further, where somebody else has cut the log
+	var last []string // the newest names: an earlier one may go further, if another leader has cut the log there
 	for list := a.spanNames(after); ; {
 		l, ok, err := list.next(ctx)
 		if err != nil {
@@ -192,7 +192,7 @@ func (a *Archive) End(ctx context.Context) (Mark, error) {
 		var f *format.Fault
 		switch {
 		case (errors.As(err, &f) || errors.Is(err, objstore.ErrAbsent)) && i+1 < len(last):
-			continue // who reads the log judges it
+			continue // the reader of the log judges it
 		case err != nil:
 			return Mark{}, err
 		}

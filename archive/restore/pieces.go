@@ -69,7 +69,7 @@ func (a *Archive) piece(ctx context.Context, m *format.Manifest, number int, f d
 	if keep == "" {
 		return b, nil
 	}
-	// Not synced: what a crash leaves of it is told by its hash.
+	// Not synced: the hash shows what a crash leaves of it.
 	w, err := f.Create(kept)
 	if err != nil {
 		return nil, err

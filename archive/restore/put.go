@@ -11,16 +11,16 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// ErrOtherHistory: there is a snapshot at that index already, and it is of another history than the one that was to be put.
+// ErrOtherHistory: the index already has a snapshot of another history than the one to be put.
 var ErrOtherHistory = errors.New("a snapshot of another history")
 
-// PutSnapshot cuts r, a snapshot as docs/formats/snapshot.md has it, into pieces and puts each; the manifest comes last, because it is
-// what makes the snapshot one. m says of what it is: cluster, timeline, index, term, state and time; its pieces are set here. progress
-// (nil: nobody) hears the number of bytes after each piece. One piece is in memory at a time, and a second one where there is one of
-// its name already. r is read to its end, and not closed.
+// PutSnapshot cuts r, a snapshot as docs/formats/snapshot.md has it, into pieces and puts each. The manifest comes last and makes the
+// snapshot valid. m has its cluster, timeline, index, term, state and time; PutSnapshot sets the pieces. progress (nil: no calls) hears the
+// number of bytes after each piece. One piece is in memory at a time, and a second one where there is one of its name already. r is read to
+// its end, and not closed.
 //
-// What is returned is the manifest as it lies in the store. That may be the one of another member, with other pieces: where there is a
-// snapshot of the same state at that index, it is as good, and the pieces just put are leftovers.
+// The result is the manifest as it lies in the store. It may be another member's, with other pieces. A snapshot of the same state at that
+// index is as good, and the pieces just put are leftovers.
 //
 // Errors: r's, the store's and ctx's; a *archive.Fault for an object that is damaged; ErrOtherHistory. Nothing is repeated here, and the
 // call can be: pieces that are there already are recognised by their bytes.

@@ -22,8 +22,8 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// At says which state of an archive is meant: that after an entry, that at a time along the log (the last entry whose time is not after it),
-// or with neither the newest one. Nothing is finer than an entry of the log, which has the commands of a moment.
+// At selects a state of an archive: after an entry, at a time along the log, or with neither the newest. A time selects the last entry that
+// is not after it. Nothing is finer than an entry of the log, which has the commands of a moment.
 type At struct {
 	Index uint64
 	Time  time.Time
@@ -57,10 +57,9 @@ type Restoring struct {
 	At   At
 	// Name is the label of the only member, PeerAddr where other members will reach it, "" if none does.
 	Name, PeerAddr string
-	// Row hears of each row of the state, after that was found right, and what becomes of it in the new cluster (node.RestoreInPlace); nil:
-	// nobody.
+	// Row hears of each row of the state, once that is proved, with its value in the new cluster (node.RestoreInPlace); nil: no calls.
 	Row func(key, was, is []byte) error
-	// Progress hears now and then how much was read, and which index the state has come to; nil: nobody.
+	// Progress hears now and then the bytes read and the index of the state; nil: no calls.
 	Progress func(Progress)
 
 	every int64 // for tests: durableEvery; 0 is that
@@ -72,15 +71,15 @@ type Progress struct {
 	Index uint64 // of the state; 0: a snapshot is being read
 }
 
-// Restored is what a restore has made.
+// Restored is the result of a restore.
 type Restored struct {
 	Timeline uint64
 	Snapshot uint64 // the index of the one it began with
-	State    Mark   // what was restored
+	State    Mark   // the restored state
 	Hash     uint64 // the rolling state hash there, before the changes of a restore
 	End      Mark   // the last place that the archive has something of; index 0: not known
 	Missing  *Gap   // why the newest state that can be restored is not the end
-	Resumed  bool   // it went on with what a call before had made
+	Resumed  bool   // it resumed an earlier, interrupted call
 }
 
 // ErrNotEmpty: the directory holds something else than this restore.
@@ -97,8 +96,8 @@ var ErrNotInArchive = errors.New("not in the archive")
 
 const (
 	making = "a restore from an archive" // node.Making.What
-	// planName is where it is written what is being made and how far it has come, partsName where pieces of the snapshot are kept, both
-	// below the data directory. They are removed at the end.
+	// planName is the file with the restore's goal and progress, partsName the directory of the snapshot's pieces, both below the data
+	// directory. They are removed at the end.
 	planName  = "restore.json"
 	partsName = "restore-pieces"
 	// durableEvery is how many bytes of spans are replayed before the state is made durable, and is not replayed again.
@@ -108,23 +107,23 @@ const (
 	mostBehindGap = 16
 )
 
-// bulk is how a store is opened that is filled and read by nobody else. There are two memtables, or three.
+// bulk opens a store that is filled by its only user. There are two memtables, or three.
 var bulk = store.Options{CacheBytes: 64 << 20, MemtableBytes: 16 << 20, Bulk: true}
 
-// plan is what a restore goes by, over interruptions.
+// plan is the goal and progress of a restore, kept over interruptions.
 type plan struct {
 	From     string    `json:"from"`
 	Timeline string    `json:"timeline"`
 	AtIndex  uint64    `json:"at_index,omitempty"`
 	AtTime   time.Time `json:"at_time,omitzero"`
-	// Snapshot is where it begins, Last what it goes to at most: what is archived meanwhile is not meant.
+	// Snapshot is the restore's beginning, Last its end at most: entries archived later are left out.
 	Snapshot uint64 `json:"snapshot"`
 	Last     uint64 `json:"last"`
 	// Tip is where the log was read to when the state was last made durable; 0: not yet.
 	TipIndex uint64 `json:"tip_index,omitempty"`
 	TipTerm  uint64 `json:"tip_term,omitempty"`
 	TipHash  string `json:"tip_hash,omitempty"`
-	// Done is the state that was come to, once that is durable: what is left is to change its rows.
+	// Done is the reached state, once that is durable: then only its rows have to be changed.
 	Done *done `json:"done,omitempty"`
 }
 
@@ -157,13 +156,13 @@ type restore struct {
 	term     uint64 // of the entry that the state has come to; 0: not known yet
 }
 
-// Restore builds a new one-member cluster in cfg.Dir from an archive: the state as the members had it, held against the leaders' state
-// hashes, and only then the changes that make a new cluster of it (node.RestoreInPlace). cfg.Machines must be new, and all that the archive
+// Restore builds a new one-member cluster in cfg.Dir from an archive. It first builds the members' own state, compared with the leaders'
+// state hashes. Only then it makes the changes for a new cluster (node.RestoreInPlace). cfg.Machines must be new, and all that the archive
 // has commands of.
 //
-// The directory must be empty or missing, or hold what a call with the same arguments has made before it was interrupted. Until the
-// end a server does not start with it. Errors name the object that is damaged or missing: *archive.Fault, *Gap, *node.EntryError,
-// ErrNotInArchive, ErrNoSnapshot, ErrNotEmpty, ErrOther, or are the store's, the disk's and ctx's.
+// The directory must be empty or missing, or hold the work of an interrupted call with the same arguments. Until the end a server does not
+// start with it. Errors name the object that is damaged or missing: *archive.Fault, *Gap, *node.EntryError, ErrNotInArchive, ErrNoSnapshot,
+// ErrNotEmpty, ErrOther, or are the store's, the disk's and ctx's.
 func (a *Archive) Restore(ctx context.Context, cfg node.Config, how Restoring) (*Restored, error) {
 	if cfg.FS == nil {
 		cfg.FS = disk.OS()
@@ -204,7 +203,7 @@ func (a *Archive) Restore(ctx context.Context, cfg node.Config, how Restoring) (
 	return j.out, nil
 }
 
-// begin finds what is to be done, or what was being done. Nothing is written.
+// begin plans the work, or reads the plan of an interrupted call. Nothing is written.
 func (j *restore) begin(ctx context.Context) error {
 	was, err := node.MakingIn(j.cfg)
 	if err != nil {
@@ -222,7 +221,7 @@ func (j *restore) begin(ctx context.Context) error {
 	}
 	j.manifest, err = j.a.manifest(ctx, j.plan.Snapshot)
 	j.out.Snapshot = j.plan.Snapshot
-	if end, err := j.a.End(ctx); err == nil { // it is only told; what is restored may be far before it
+	if end, err := j.a.End(ctx); err == nil { // for the report only; the restored entry may be far before it
 		j.out.End = end
 	}
 	return err
@@ -259,7 +258,7 @@ func (j *restore) newPlan(ctx context.Context, begun bool) error {
 	return nil
 }
 
-// snapshotFor finds the newest snapshot that is not beyond what is asked for.
+// snapshotFor finds the newest snapshot that is not beyond at.
 func (a *Archive) snapshotFor(ctx context.Context, at At) (*format.Manifest, error) {
 	all, err := a.snapshots(ctx)
 	if err != nil {
@@ -384,7 +383,7 @@ func compareSnapshot(r *node.Replay, m *format.Manifest) error {
 	return nil
 }
 
-// entries replays the chain up to what was asked for.
+// entries replays the chain up to the requested entry.
 func (j *restore) entries(ctx context.Context, c *chain) error {
 	latest := int64(math.MaxInt64)
 	if !j.how.At.Time.IsZero() {

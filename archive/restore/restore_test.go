@@ -97,8 +97,8 @@ func difference(a, b map[string]string) map[string]bool {
 	return all
 }
 
-// TestARestoredStateIsTheMembersButForWhatARestoreChanges, row by row: who belongs to the cluster, the two counters that clients
-// remember, the v2 events before, and that logs and transactions are held. All of that is told.
+// TestARestoredStateIsTheMembersButForWhatARestoreChanges, row by row. A restore changes who belongs to the cluster, the two counters that
+// clients remember, and the earlier v2 events. It also changes that logs and transactions are held. All of that is told.
 func TestARestoredStateIsTheMembersButForWhatARestoreChanges(t *testing.T) {
 	t.Parallel()
 	l, r := theLife(t), rand.New(rand.NewPCG(7, 7))
@@ -209,8 +209,8 @@ func (c *cutStore) Get(ctx context.Context, name string) ([]byte, error) {
 	return c.Store.Get(ctx, name)
 }
 
-// TestAnInterruptedRestoreGoesOn where it was, whenever it is interrupted; and until it has ended no server starts with what is there, nor does
-// another restore go on with it.
+// TestAnInterruptedRestoreGoesOn where it was, after any interruption. Until it has ended no server starts on the directory, nor does
+// another restore continue it.
 func TestAnInterruptedRestoreGoesOn(t *testing.T) {
 	l, r := theLife(t), rand.New(rand.NewPCG(8, 8))
 	memory := l.archived(t, r)
@@ -334,7 +334,7 @@ func TestARestoreWritesOverNothing(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotInTheArchive is refused before anything is made, by saying what is there.
+// TestWhatIsNotInTheArchive is refused before anything is made, by naming the found objects.
 func TestWhatIsNotInTheArchive(t *testing.T) {
 	l, r := theLife(t), rand.New(rand.NewPCG(11, 11))
 	s, dir := l.archived(t, r), filepath.Join(t.TempDir(), "restored")
@@ -349,7 +349,7 @@ func TestWhatIsNotInTheArchive(t *testing.T) {
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Error("something was made")
 	}
-	// A time behind the end means the end: nobody knows of anything later.
+	// A time behind the end means the end: no later entry is known.
 	if out, err := into(dir, s, Restoring{At: At{Time: time.Unix(0, l.walls[l.last]).Add(time.Hour)}}); err != nil || out.State.Index != l.last {
 		t.Errorf("%+v %v", out, err)
 	}
@@ -390,7 +390,7 @@ func TestSpansThatOverlap(t *testing.T) {
 	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 13))
 		s := l.archived(t, r)
-		// What another member had on its way is there as well, but for some objects.
+		// Another member's uploads in flight are there as well, except some objects.
 		e := format.NewEncoder(format.Tip{Cluster: l.cluster, Timeline: l.cluster, Last: l.first, Term: l.terms[l.first]}, 1<<20)
 		for e.Tip().Last < l.last {
 			for range 1 + r.IntN(30) {
@@ -431,8 +431,8 @@ func TestSpansThatOverlap(t *testing.T) {
 	}
 }
 
-// TestTheEndIsWhereTheEntriesEnd: a leader died with a span there and the one before it missing, and the next one put a longer one that covers
-// both. The name that sorts last is not the one that goes furthest.
+// TestTheEndIsWhereTheEntriesEnd: a leader died with a span uploaded and its predecessor missing, and the next one put a longer one that
+// covers both. The name that sorts last is not the one that goes furthest.
 func TestTheEndIsWhereTheEntriesEnd(t *testing.T) {
 	t.Parallel()
 	l := theLife(t)
@@ -463,8 +463,8 @@ func TestTheEndIsWhereTheEntriesEnd(t *testing.T) {
 	}
 }
 
-// TestAHoleAtTheEnd: a server that dies has objects on their way. What is behind the first that is missing is left, and told; more than
-// can have been on the way says that something was removed.
+// TestAHoleAtTheEnd: a server that dies has objects on their way. Objects behind the first missing one are
+// left, and told. If there are more than can have been on the way, something was removed.
 func TestAHoleAtTheEnd(t *testing.T) {
 	t.Parallel()
 	l, r := theLife(t), rand.New(rand.NewPCG(14, 14))
@@ -521,7 +521,7 @@ func TestAHoleAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestASecondServerThatWasRefused leaves entries of another history beside the chain. They are named, and nobody reads them.
+// TestASecondServerThatWasRefused leaves entries of another history beside the chain. They are named, and not read.
 func TestASecondServerThatWasRefused(t *testing.T) {
 	l, r := theLife(t), rand.New(rand.NewPCG(17, 17))
 	s := l.archived(t, r)
@@ -544,7 +544,7 @@ func TestASecondServerThatWasRefused(t *testing.T) {
 	}
 }
 
-// TestADamagedArchiveIsNotRestored, whichever object is damaged, unless it is not needed; and a server does not start with what is left.
+// TestADamagedArchiveIsNotRestored, with any object damaged, unless it is not needed; and a server does not start with the remains.
 func TestADamagedArchiveIsNotRestored(t *testing.T) {
 	t.Parallel()
 	l, r := theLife(t), rand.New(rand.NewPCG(15, 15))
@@ -581,7 +581,7 @@ func TestADamagedArchiveIsNotRestored(t *testing.T) {
 	}
 }
 
-// TestWhatNoChecksumSeesIsFoundByTheReplay: whoever can write the bucket can make objects that are whole. The state hashes that leaders
+// TestWhatNoChecksumSeesIsFoundByTheReplay: an attacker who can write the bucket can make whole objects. The state hashes that leaders
 // stamped on entries do not fit then.
 func TestWhatNoChecksumSeesIsFoundByTheReplay(t *testing.T) {
 	l, r := theLife(t), rand.New(rand.NewPCG(16, 16))
@@ -615,8 +615,8 @@ func TestWhatNoChecksumSeesIsFoundByTheReplay(t *testing.T) {
 	}
 }
 
-// TestObjectsThatAreWholeAndSaySomethingElse than those beside them are named: a span of other entries by the next one's hash, a state hash in a
-// span or a manifest by the state.
+// TestObjectsThatAreWholeAndSaySomethingElse than their neighbours are named. The next hash names a span of other entries, the state names
+// a state hash in a span or a manifest.
 func TestObjectsThatAreWholeAndSaySomethingElse(t *testing.T) {
 	t.Parallel()
 	l, r := theLife(t), rand.New(rand.NewPCG(18, 18))

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// Take puts the snapshot that r gives into an archive, as one of its cluster's timeline: where the log is shipped there too, it is one of
-// those that the leader takes. row sees each row before anything says that the snapshot is whole, and may refuse it. progress is as in
-// PutSnapshot, and so are errors; node.ErrBadSnapshot is for what ends early or is damaged.
+// Take puts the snapshot of r into an archive, in its cluster's timeline. If the log is shipped there too, the snapshot counts like the
+// leader's own. row sees each row before the snapshot is complete, and may refuse it. progress and errors are as in PutSnapshot;
+// node.ErrBadSnapshot is for a damaged or short snapshot.
 func Take(ctx context.Context, s objstore.Store, r io.Reader, row func(key, value []byte) error, progress func(bytes int64)) (*format.Manifest, error) {
 	info, state, rest, err := node.ReadSnapshotHead(r)
 	if err != nil {
@@ -43,7 +43,7 @@ func judge(from io.Reader, row func(key, value []byte) error) *judged {
 				err = node.ErrBadSnapshot
 			}
 		}
-		r.CloseWithError(err) // the writer waits for nobody
+		r.CloseWithError(err) // the writer must not block
 		j.end <- err
 	}()
 	return j

@@ -23,7 +23,7 @@ type Verifying struct {
 	// replay, with new machines.
 	Store  store.Store
 	Config func() node.Config
-	// Patience is how long an object that is missing is waited for: of an archive that grows, what comes later may be there first.
+	// Patience is how long a missing object is waited for: in a growing archive, a later one may arrive first.
 	Patience time.Duration
 	// Found hears of each thing worth naming, as it is found.
 	Found    func(Finding)
@@ -65,9 +65,9 @@ type verify struct {
 	done      bool                      // the content at At was read
 }
 
-// Verify proves an archive without changing it: that every object is what was written under its name, that the entries follow each
-// other, that every snapshot is whole and has what the entries since the one before come to, and that nobody added anything. It returns an error
-// only if it could not go on: the store's, or ctx's. What it finds is told to Found.
+// Verify proves an archive without changing it. Every object must have the bytes written under its name, and the entries must follow each
+// other. Every snapshot must be whole and equal the previous one with the entries since. There must be no foreign objects. It returns an
+// error only if it could not go on: the store's, or ctx's. Found hears of each fault.
 func (a *Archive) Verify(ctx context.Context, how Verifying) (*Verified, error) {
 	v := &verify{a: a, how: how, out: &Verified{Timeline: a.Timeline}, latest: math.MaxInt64, named: map[string]int{}}
 	if !how.At.Time.IsZero() {
@@ -203,8 +203,8 @@ func (v *verify) await(ctx context.Context, c *chain, err error) (*archiveformat
 
 const awaitPause = 500 * time.Millisecond
 
-// broken names what is wrong with the chain behind the entries before from, and lets the state go. Where a timeline goes on behind a
-// snapshot because entries were lost to it, its next span says so by a hash of zeros.
+// broken names the fault of the chain behind the entries before from, and drops the state. Where a timeline goes on behind a snapshot
+// because entries were lost to it, its next span says so by a hash of zeros.
 func (v *verify) broken(ctx context.Context, c *chain, from uint64, err error) error {
 	var gap *Gap
 	if errors.As(err, &gap) && v.out.First.Index == 0 && len(v.manifests) > 0 && gap.To <= v.manifests[0].Index {
@@ -273,7 +273,7 @@ func (v *verify) span(ctx context.Context, s *archiveformat.Span, from uint64) e
 	if err := v.rest(ctx, max(from, s.First)-1); err != nil {
 		return err
 	}
-	if v.replay != nil && v.replay.Index()+1 < max(from, s.First) { // what is between is not there
+	if v.replay != nil && v.replay.Index()+1 < max(from, s.First) { // the entries in between are missing
 		if err := v.end(ctx); err != nil {
 			return err
 		}
@@ -321,7 +321,7 @@ func (v *verify) beyond(ctx context.Context, e *node.Entry) error {
 	if v.latest != math.MaxInt64 {
 		ns, err := node.WallOf(e)
 		if err != nil {
-			return nil // Apply says what is wrong with it
+			return nil // Apply reports its fault
 		}
 		past = past || ns > v.latest
 	}
@@ -331,7 +331,7 @@ func (v *verify) beyond(ctx context.Context, e *node.Entry) error {
 	return v.content(ctx)
 }
 
-// content reads what the state holds, if it is the one that was asked for.
+// content reads the state's content, if the state is the requested one.
 func (v *verify) content(ctx context.Context) (err error) {
 	at := Mark{v.replay.Index(), v.replay.WallNs()}
 	if v.how.At.Index != 0 && at.Index != v.how.At.Index || !v.how.At.within(at) {

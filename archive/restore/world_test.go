@@ -103,7 +103,7 @@ func theLife(t testing.TB) *life {
 	return l
 }
 
-// live writes, and asks now and then for what there is.
+// live writes, and now and then saves the state to expect.
 func (l *life) live(ctx context.Context, n *node.Node) error {
 	if err := l.save(ctx, n); err != nil {
 		return err

@@ -92,7 +92,8 @@ func TestWhereASpanEnds(t *testing.T) {
 }
 
 // TestWhatASpanIsClosedWith: a span is closed with the state hash after its last entry. Where the member has forgotten that hash, the span
-// ends at the last stamped entry that has room, or else at the first stamped one beyond. The hash of another entry would stop every restore.
+// ends at the last stamped entry that has room. If there is none, it ends at the first stamped one beyond. The hash of another entry would
+// stop every restore.
 func TestWhatASpanIsClosedWith(t *testing.T) {
 	h := newHistory()
 	h.add(30, 10)

@@ -77,8 +77,8 @@ func TestWhenASnapshotIsTaken(t *testing.T) {
 	}
 }
 
-// TestAFollowerRemembersTheLeadersArchive: another archive at once, the same one once in a minute, so that not each
-// upload of the leader is a write to each member's disk. What is not remembered is asked for again.
+// TestAFollowerRemembersTheLeadersArchive: another archive at once, the same one once in a minute. So not each upload of the leader is a
+// write to each member's disk. A forgotten archive is asked for again.
 func TestAFollowerRemembersTheLeadersArchive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, opt := newMember(newHistory()), memberDisk(t)

@@ -201,7 +201,7 @@ func TestTheEndOfAnArchiveThatNobodyKnows(t *testing.T) {
 	for name, c := range map[string]struct {
 		all       []objstore.Object
 		snapshots []uint64
-		gone      uint64 // the log has let go entries up to this one
+		gone      uint64 // the log has dropped entries up to this one
 		last      uint64 // 0: there is no end
 		newest    string
 	}{

@@ -9,11 +9,11 @@ import (
 // placeService is answered by the leader with a report, as JSON.
 const placeService = "archive.place"
 
-// report is what the leader tells the other members of its archive, so that each of them can go on with it.
+// report is the leader's message about its archive, so that each other member can continue it.
 type report struct {
 	URL      string `json:"url"`
 	Identity string `json:"identity"` // "": the leader has not looked yet
-	// Looked is up to where the archive had the log at the last look. What was acknowledged behind it may have to be shipped again.
+	// Looked is the index that the archive had at the last look. Entries acknowledged behind it may have to be shipped again.
 	Looked uint64 `json:"looked"`
 }
 
@@ -31,9 +31,8 @@ func (w *Worker) report() report {
 // askAfter bounds how often a member asks the leader, and how long it waits for the answer.
 const askAfter = 5 * time.Second
 
-// keep has a member that follows keep its log from the last look of the leader on, since the next leader goes on from there, and remember
-// which archive the leader uses. As long as nothing is known of the archive, all of the log is kept by the configuration. A leader keeps
-// its log by itself (term.archived).
+// keep makes a follower keep its log from the leader's last look on, since the next leader continues from there. It also remembers the
+// leader's archive. Until the archive is known, the configuration keeps all of the log. A leader keeps its log by itself (term.archived).
 func (w *Worker) keep() {
 	last, pause := uint64(0), time.Second
 	for {

@@ -51,8 +51,8 @@ func (e *gone) Error() string {
 	return fmt.Sprintf("the store has taken archive object %s and does not have it any more; the log is shipped again from where the archive ends", e.name)
 }
 
-// isStrange reports whether an error says that the store is not, or not wholly, what this term has shipped to. The end of the archive has
-// to be found anew then.
+// isStrange reports whether an error says that the store is not, or not wholly, this term's archive. The end of the archive has to be found
+// anew then.
 func isStrange(err error) bool {
 	var s *strange
 	var g *gone
@@ -107,8 +107,8 @@ func (t *term) lookDue() bool {
 	return since >= lookAfter || t.sinceLook >= lookBytes || t.troubles != t.troublesSeen && since >= lookSoon
 }
 
-// lookAt begins a look at the store, for the uploads that have arrived; the caller holds mu. The look comes after them: what they were put
-// into is the archive, or was swapped by the moment of the look.
+// lookAt begins a look at the store, for the uploads that have arrived; the caller holds mu. The look comes after them: their store is the
+// archive, or was swapped by the moment of the look.
 func (t *term) lookAt(arrived []*upload) {
 	g := &glance{}
 	if t.newest != "" {
@@ -140,7 +140,7 @@ func (t *term) lookAt(arrived []*upload) {
 	})
 }
 
-// look asks whether the store is this member's archive and has what it must have.
+// look asks whether the store is this member's archive with all acknowledged objects.
 func (t *term) look(g *glance) error {
 	id, err := t.identify()
 	if err != nil {
@@ -156,7 +156,7 @@ func (t *term) look(g *glance) error {
 	return t.w.remember(id, g.upTo)
 }
 
-// see looks for what the look has not seen yet. The failure of one request holds up no other, unless the store is silent.
+// see checks the objects that the look has not seen yet. The failure of one request holds up no other, unless the store is silent.
 func (t *term) see(g *glance) (failed error) {
 	var left []string
 	for i, name := range g.names {
@@ -228,7 +228,7 @@ func (t *term) again() {
 	}
 }
 
-// moved reports whether a round is over: what was begun in it is of no use any more.
+// moved reports whether a round is over: its requests are of no use any more.
 func (t *term) moved(round int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -242,7 +242,7 @@ func (w *Worker) at() objstore.Store {
 	return w.store
 }
 
-// reopen opens the store anew if that is due: a directory that was mounted again has another inode than the one that the store has used.
+// reopen opens the store anew if that is due: a directory that was mounted again has another inode than the store's.
 func (w *Worker) reopen() error {
 	w.mu.Lock()
 	stale := w.stale

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/worker"
 )
 
-// Member is what the worker needs of its node. NodeMember is the one; tests and the simulation have others.
+// Member is the worker's view of its node. NodeMember is the one; tests and the simulation have others.
 type Member interface {
 	worker.Member
 	IDs() (cluster, member uint64)

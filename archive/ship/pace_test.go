@@ -69,8 +69,8 @@ func (s *unsteady) List(ctx context.Context, prefix, after string) iter.Seq2[obj
 	return s.Memory.List(ctx, prefix, after)
 }
 
-// TestAnUnsteadyStoreIsKeptUpWith: of a store that fails every second request, those who wait hear within seconds, however long it goes on.
-// One request of many has no luck five times over: what has arrived behind it must not wait for ever longer pauses.
+// TestAnUnsteadyStoreIsKeptUpWith: with a store that fails every second request, waiting callers hear within seconds, however long it goes
+// on. One request of many has no luck five times over: what has arrived behind it must not wait for ever longer pauses.
 func TestAnUnsteadyStoreIsKeptUpWith(t *testing.T) {
 	for seed := range uint64(5) {
 		synctest.Test(t, func(t *testing.T) {

@@ -20,8 +20,8 @@ const KnownFile = "archive.json"
 // knownForm is the version of that file.
 const knownForm = 1
 
-// Known is what a member remembers of its archive across restarts. A store without this identity is not that archive, however empty it
-// is. Byte table: docs/formats/archive.md.
+// Known is a member's memory of its archive across restarts. A store without this identity is not that archive, however empty it is. Byte
+// table: docs/formats/archive.md.
 type Known struct {
 	Form int `json:"form"`
 	// URL is --archive without its options: with another one the operator has chosen another place.

@@ -6,9 +6,9 @@ import (
 	"github.com/holdfastdb/holdfast/archive/format"
 )
 
-// prune removes the snapshots that no restore within KeepAge needs, as long as KeepCount remain, with the log before the oldest one that
-// is kept. A snapshot's manifest goes first, so that what is left of one that was removed in part is no snapshot; and whatever is left
-// goes the next time. A failure waits for the next snapshot.
+// prune removes the snapshots that no restore within KeepAge needs, as long as KeepCount remain. It also removes the log in front of the
+// oldest kept snapshot. A snapshot's manifest goes first, so that a partly removed one is no snapshot. The next call removes the rest. A
+// failure waits for the next snapshot.
 func (t *term) prune() {
 	if t.w.opt.KeepAge < 0 {
 		return
@@ -65,8 +65,8 @@ func (t *term) pruned() error {
 // leastEntry is the least that an entry takes in a span: term, type, length of its data, checksum.
 const leastEntry = 7
 
-// removeLog removes the spans that end before an index and are not its own. Where a span ends, its size says well enough: one that could go
-// further stays until a later time, and so do those behind it, so that what is left of the log has no hole.
+// removeLog removes the spans that end before an index and are not its own. A span's size shows well enough where it ends. One that could
+// go further stays until a later time, with those behind it, so that the rest of the log has no hole.
 func (t *term) removeLog(keep uint64) error {
 	var names []string
 	err := t.steady().try(func(ctx context.Context) error {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestNoEntryBehindAKeptSnapshotIsRemoved, wherever the log was cut: a span may go over the index of the snapshot that stays, and others lie
-// beside it. What ends well before it goes.
+// beside it. A span that ends well before the snapshot goes.
 func TestNoEntryBehindAKeptSnapshotIsRemoved(t *testing.T) {
 	kept, went := 0, 0
 	for seed := range uint64(60) {
@@ -209,8 +209,8 @@ func TestTheSnapshotsThatStay(t *testing.T) {
 	}
 }
 
-// TestASnapshotIsThereWhenItsLogIs: its pieces may be put before, and its manifest may not. A leader that dies in between leaves entries that
-// every member has, and that never get to the archive, if the next one begins behind that snapshot.
+// TestASnapshotIsThereWhenItsLogIs: its pieces may be put before, and its manifest may not. A leader that dies in between leaves entries
+// that every member has. They never get to the archive if the next one begins behind that snapshot.
 func TestASnapshotIsThereWhenItsLogIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, memory := newHistory(), objstore.NewMemory()

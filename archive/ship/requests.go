@@ -45,8 +45,8 @@ func (r *requests) made() (month int64, total uint64) {
 	return r.count, r.total
 }
 
-// interval stretches the time for which entries are gathered once three quarters of the month's requests are made: what is left is then
-// spread over what is left of the month.
+// interval stretches the gathering time once three quarters of the month's requests are made. The remaining requests are then spread over
+// the rest of the month.
 func (r *requests) interval(least time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

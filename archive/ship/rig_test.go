@@ -91,7 +91,7 @@ type testMember struct {
 	first    uint64        // of what its log still has; guarded by mu, as all below
 	memory   uint64        // state hashes it remembers
 	archived uint64        // as SetArchived has said
-	wanted   uint64        // somebody waits for this
+	wanted   uint64        // a caller waits for this
 	more     chan struct{} // closed when wanted rises
 	retained uint64
 	behind   uint64 // entries of the log that it has not applied
@@ -182,7 +182,7 @@ func (m *testMember) ArchiveWanted() (uint64, <-chan struct{}) {
 	return m.wanted, m.more
 }
 
-// want has somebody wait for an index.
+// want has a caller wait for an index.
 func (m *testMember) want(index uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -279,8 +279,8 @@ func run(t *testing.T, m *testMember, s objstore.Store, opt Options) *Worker {
 	return w
 }
 
-// chain reads an archive as it is meant to be read, from the snapshot at an index on, name after name, and fails the test if an entry is
-// another one than the log's. It ends where a name is missing, or where what is there was begun behind a later snapshot.
+// chain reads an archive as a reader should, from the snapshot at an index on, name after name. It fails the test if an entry differs from
+// the log's. It ends at a missing name, or at an object begun behind a later snapshot.
 func chain(t *testing.T, s *objstore.Memory, h *history, from uint64) (last uint64) {
 	t.Helper()
 	all := s.Objects()

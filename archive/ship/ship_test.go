@@ -46,7 +46,7 @@ func TestALogIsShipped(t *testing.T) {
 	})
 }
 
-// TestAnIdleServerAsksNothing of its store, and ten writes a second that nobody waits for take one upload a second.
+// TestAnIdleServerAsksNothing of its store, and ten writes a second without waiting callers take one upload a second.
 func TestAnIdleServerAsksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, memory := newHistory(), objstore.NewMemory()
@@ -73,8 +73,8 @@ func TestAnIdleServerAsksNothing(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsIsNotKeptWaiting: a span is closed 2 ms after the last entry, or 8 ms after the first, uploads begin 10 ms apart, and no more
-// than eight are on their way. While nobody waits, the interval passes.
+// TestWhoWaitsIsNotKeptWaiting: a span is closed 2 ms after the last entry, or 8 ms after the first. Uploads begin 10 ms apart, and no more
+// than eight are in flight. Without waiting callers, the interval passes.
 func TestWhoWaitsIsNotKeptWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, memory := newHistory(), objstore.NewMemory()
@@ -101,7 +101,7 @@ func TestWhoWaitsIsNotKeptWaiting(t *testing.T) {
 		if d := time.Since(began); d < 900*time.Millisecond {
 			t.Errorf("an entry that nobody waited for was archived after %s", d)
 		}
-		// Entries come every millisecond, and somebody waits for each; the store takes up to 70 ms.
+		// Entries come every millisecond, each with a waiting caller; the store takes up to 70 ms.
 		slow.Set(objstore.Faults{Delay: 70 * time.Millisecond})
 		for range 1000 {
 			h.add(1, 100)
@@ -127,7 +127,7 @@ func TestWhoWaitsIsNotKeptWaiting(t *testing.T) {
 	})
 }
 
-// TestAStoreThatFailsLosesNothing, whatever it does to requests: each entry is in the archive once, in its place.
+// TestAStoreThatFailsLosesNothing, with any faults of requests: each entry is in the archive once, in its place.
 func TestAStoreThatFailsLosesNothing(t *testing.T) {
 	failed := 0
 	for seed := range uint64(25) {
@@ -162,8 +162,8 @@ func TestAStoreThatFailsLosesNothing(t *testing.T) {
 	}
 }
 
-// TestWhileTheStoreIsDown little is held, the log is kept, and all of it goes when the store is back, although the member has forgotten
-// the state hashes of so long ago: later entries have them.
+// TestWhileTheStoreIsDown little is held, the log is kept, and all of it goes when the store is back. The member has forgotten the state
+// hashes of so long ago by then: later entries have them.
 func TestWhileTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, s, said := newHistory(), objstore.NewMemory(), &lines{}
@@ -215,7 +215,7 @@ func TestWhileTheStoreIsDown(t *testing.T) {
 
 // TestALogThatIsGoneIsClosedOverByASnapshot: what was lost is said, and the log goes on behind.
 //
-// What was read of it before it went and ends with no state hash that is known cannot be archived either.
+// A part read before it went cannot be archived either, if it ends with no known state hash.
 func TestALogThatIsGoneIsClosedOverByASnapshot(t *testing.T) {
 	for _, memory := range []uint64{4096, 1} {
 		t.Run(fmt.Sprint("remembers ", memory), func(t *testing.T) { goneLog(t, memory) })

@@ -16,19 +16,19 @@ type taken struct {
 	term   uint64
 	bytes  int64
 	wallNs int64 // time along the log
-	// shipped is what was archived of the log in this term when it was taken; below zero, what others had archived since then.
+	// shipped is the archived bytes of the log in this term when it was taken; below zero, the bytes that others had archived since then.
 	shipped int64
 }
 
 // daily is how old the newest snapshot becomes at most while something is written.
 const daily = 24 * time.Hour
 
-// stuck is for how long one request is tried again of something that takes many. After it a snapshot is given up, and a later one is taken:
-// for as long as it is under way, this member's store keeps all that was replaced meanwhile.
+// stuck is how long one request of many is repeated. After it a snapshot is given up, and a later one is taken: during a snapshot this
+// member's store keeps all replaced rows.
 const stuck = 5 * time.Minute
 
-// steady repeats requests that fail. The manifest of a snapshot waits until the log up to after is archived: shipping may begin behind any
-// snapshot, and what is on its way before it when a leader dies would never get there.
+// steady repeats requests that fail. The manifest of a snapshot waits until the log up to after is archived. Shipping may begin behind any
+// snapshot, and spans in flight before it when a leader dies would never arrive.
 type steady struct {
 	objstore.Store
 	t     *term
@@ -166,8 +166,8 @@ func (t *term) take(root bool) (*taken, format.Tip, error) {
 		format.Tip{Cluster: t.w.cluster, Timeline: t.w.timeline, Last: m.Index, Term: m.Term}, nil
 }
 
-// snapshots takes one when it is time: when the log since the last one is as large as that was, so that a restore reads no more than
-// twice the state, and every day on which something is written.
+// snapshots takes a snapshot when the log since the last one is as large as that one. So a restore reads no more than twice the state. It
+// also takes one every day with writes.
 func (t *term) snapshots() {
 	if t.snapped.wallNs == 0 && t.snapped.index > 0 { // of a log that had no time yet: the day begins now
 		t.snapped.wallNs = t.wallNs
@@ -216,8 +216,8 @@ func (t *term) given(round int, err error) bool {
 	return t.moved(round) || t.fails(err)
 }
 
-// chainedTo is up to where the archive has the log, as this term has found or put it. What the members were told may lie behind that, if
-// it was put into a place that was swapped.
+// chainedTo is the last index of the archive's log that this term has found or put. The index told to the members may be lower, if a span
+// was put into a swapped place.
 func (t *term) chainedTo() uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// TestASnapshotIsTakenWhenTheLogIsAsLarge as the least that is said, and every day on which something is written; the log is cut where it
-// was taken, so that a reader goes on with the next name.
+// TestASnapshotIsTakenWhenTheLogIsAsLarge as the configured least, and every day with writes. The log is cut where it was taken, so that a
+// reader continues with the next name.
 func TestASnapshotIsTakenWhenTheLogIsAsLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, s := newHistory(), objstore.NewMemory()
@@ -80,8 +80,8 @@ func TestANewLeaderKnowsHowOldTheSnapshotIs(t *testing.T) {
 	})
 }
 
-// TestWhatIsOldGoes: with snapshots every day and two days to keep, a reader finds what it needs for any moment of them, and nothing of what
-// is before; a store that fails delays that, and no more.
+// TestWhatIsOldGoes: with snapshots every day and two days to keep, a reader finds everything for any moment of them, and nothing older. A
+// store that fails only delays that.
 func TestWhatIsOldGoes(t *testing.T) {
 	for _, keep := range []time.Duration{48 * time.Hour, -1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestRequestsAreSpreadOverTheMonth(t *testing.T) {
 	}
 }
 
-// TestNearTheEndOfTheBudgetNobodyIsKeptWaiting who waits for an entry to be archived; others wait longer.
+// TestNearTheEndOfTheBudgetNobodyIsKeptWaiting: callers that wait for the archive are served; other entries wait longer.
 func TestNearTheEndOfTheBudgetNobodyIsKeptWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, s := newHistory(), objstore.NewMemory()

@@ -8,12 +8,13 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// Status is what the worker of one member knows. Where it does not lead, that is Archived and Entries alone.
+// Status is the state of one member's worker. Where it does not lead, that is Archived and Entries alone.
 type Status struct {
 	Leads bool `json:"leads"`
 	// Archived is the index up to which the archive has the log, as far as this member has heard; 0: it has heard nothing yet.
 	Archived uint64 `json:"archived"`
-	// Entries, Bytes and Seconds are how far that is behind what is applied here. Bytes are estimated where the log was not read yet.
+	// Entries, Bytes and Seconds are how far the archive is behind this member's applied index. Bytes are estimated where the log was not
+	// read yet.
 	Entries uint64  `json:"lag_entries"`
 	Bytes   int64   `json:"lag_bytes"`
 	Seconds float64 `json:"lag_seconds"`
@@ -30,7 +31,7 @@ type Status struct {
 	// Away is why nothing is acknowledged as archived for now: the store is not this member's archive, or refuses until a person changes
 	// something. It goes on by itself when the archive is back. "": the archive is there.
 	Away string `json:"away,omitempty"`
-	// Missing is what was acknowledged as archived and is not in the archive, until that was shipped again; nil: nothing.
+	// Missing is the entries acknowledged as archived that are not in the archive, until they are shipped again; nil: none.
 	Missing *Range `json:"missing,omitempty"`
 	// Identity is the archive's, "" if it is not known yet.
 	Identity string `json:"identity,omitempty"`
@@ -57,7 +58,7 @@ type SnapshotStatus struct {
 	Time  time.Time `json:"time"`
 }
 
-// show notes what there is to see of a term.
+// show updates the status from a term.
 func (t *term) show() {
 	s := Status{Leads: true, Snapshot: SnapshotStatus{Index: t.snapped.index, Bytes: t.snapped.bytes, Time: time.Unix(0, t.snapped.wallNs).UTC()}}
 	entries := uint64(len(t.pending))
@@ -144,8 +145,8 @@ func (w *Worker) lost() {
 	w.shown.Gaps++
 }
 
-// wentAway notes that the store is not this member's archive, or refuses for good, and says so once until it is back. What was acknowledged
-// since the last look is named: it may lie in another place.
+// wentAway notes that the store is not this member's archive, or refuses for good, and logs it once until it is back. The line names the
+// entries acknowledged since the last look: they may lie in another place.
 func (w *Worker) wentAway(err error) {
 	at := w.node.ArchivedIndex()
 	w.mu.Lock()

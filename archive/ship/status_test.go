@@ -10,8 +10,8 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// TestTheLagOfALeader: in entries, in bytes and in seconds. Bytes that were not read yet are estimated by those that
-// were; where everything is archived, or nothing is known, there is no lag in time.
+// TestTheLagOfALeader: in entries, in bytes and in seconds. Bytes that were not read yet are estimated by those that were. Where everything
+// is archived, or nothing is known, there is no lag in time.
 func TestTheLagOfALeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHistory()
@@ -72,7 +72,7 @@ func TestAFailureIsSaidOnce(t *testing.T) {
 	}
 }
 
-// TestWhatAStrangePlaceIsToldAs: what is there, what should be, and what the operator has to give up to begin a new
+// TestWhatAStrangePlaceIsToldAs: the archive there, the expected one, and the identity that the operator has to give up to begin a new
 // archive.
 func TestWhatAStrangePlaceIsToldAs(t *testing.T) {
 	for _, c := range []struct {

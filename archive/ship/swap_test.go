@@ -199,7 +199,7 @@ func TestWhatWasAcknowledgedElsewhereIsShippedAgain(t *testing.T) {
 	})
 }
 
-// TestAStoreThatLostItsNewestObjects has the identity all the same: a bucket that was put back to yesterday. What is missing is named and
+// TestAStoreThatLostItsNewestObjects has the identity all the same: a bucket that was put back to yesterday. The missing objects are named and
 // shipped again.
 func TestAStoreThatLostItsNewestObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -234,8 +234,8 @@ func TestAStoreThatLostItsNewestObjects(t *testing.T) {
 	})
 }
 
-// TestASwappedStoreAtTheStart: a member that has used an archive does not take another place for a new one, whether it starts again, or
-// another member becomes leader, or both.
+// TestASwappedStoreAtTheStart: a member that has used an archive does not take another place for a new one. That holds whether it starts
+// again, or another member becomes leader, or both.
 func TestASwappedStoreAtTheStart(t *testing.T) {
 	for _, who := range []string{"the same member", "a follower", "a follower that starts again", "a follower that was never told"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -392,8 +392,8 @@ func TestTheOperatorChoosesAnotherPlace(t *testing.T) {
 	}
 }
 
-// TestAnIdentityGivenUpOnce does not let a third place in: --archive-lost may stay in the configuration. That a place takes over is said
-// when it does, and not by a member that goes on with its archive, or finds one and remembers none.
+// TestAnIdentityGivenUpOnce does not let a third place in: --archive-lost may stay in the configuration. A takeover by a place is logged
+// when it happens. A member that continues its archive, or finds one and remembers none, logs nothing.
 func TestAnIdentityGivenUpOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, opt := newHistory(), memberDisk(t)
@@ -462,8 +462,8 @@ func TestAnArchiveOfOldGetsItsIdentity(t *testing.T) {
 	}
 }
 
-// TestAnEmptiedStoreGetsASnapshot: a place that was emptied and then got spans, as a build without identities leaves it, is no archive
-// before a snapshot is in it. No restore could begin.
+// TestAnEmptiedStoreGetsASnapshot: a place was emptied and then got spans, as a build without identities leaves it. It is no archive before
+// a snapshot is in it. No restore could begin.
 func TestAnEmptiedStoreGetsASnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, s := newHistory(), objstore.NewMemory()

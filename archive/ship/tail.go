@@ -67,7 +67,7 @@ func (t *term) find() (*beginning, *taken, error) {
 			return nil, nil, err
 		}
 	}
-	told := t.w.told() // what the members have acknowledged, as far as this one has heard
+	told := t.w.told() // the index the members have acknowledged, as far as this one has heard
 	b, err := t.endOf(manifests, last, told, known.Archived)
 	if err != nil {
 		return nil, nil, err
@@ -97,8 +97,8 @@ func (t *term) find() (*beginning, *taken, error) {
 	return &beginning{tip: tip, newest: format.ManifestName(t.w.timeline, tip.Last)}, last, nil
 }
 
-// endOf finds the end of an archive: from what the members were told to be archived, or from what it was at the last look, or by reading all
-// that follows a snapshot. Nil: it cannot be told. An archive without a snapshot has no end, since no restore could begin.
+// endOf finds the end of an archive. It starts from the index that the members were told, from the last look, or from a snapshot, reading
+// all that follows. Nil: it cannot be told. An archive without a snapshot has no end, since no restore could begin.
 func (t *term) endOf(manifests []uint64, last *taken, told, looked uint64) (*beginning, error) {
 	if len(manifests) == 0 {
 		return nil, nil
@@ -196,8 +196,8 @@ func (t *term) spans(after uint64) (all []listed, err error) {
 	return all, err
 }
 
-// survey counts what was shipped of the log behind the newest snapshot, up to where this term goes on. Nobody waits for it: it may take many
-// requests, and matters only to when the next snapshot is taken.
+// survey measures the shipped log behind the newest snapshot, up to this term's beginning. It may take many requests and delays nothing:
+// only the time of the next snapshot depends on it.
 func (t *term) survey(snapshot, last uint64) {
 	all, err := t.spans(snapshot)
 	if err != nil {
@@ -224,8 +224,8 @@ func (t *term) manifests() (all []uint64, err error) {
 	return all, err
 }
 
-// from finds the end of the archive from an index on that it is known to have: the end of a span, or a snapshot that the log goes on
-// behind (root). Nil: it does not have it any more. errTwoBeginnings: the end has to be found from a snapshot on.
+// from finds the end of the archive from a known index on. That is the end of a span, or a snapshot behind which the log continues (root).
+// Nil: the archive does not have it any more. errTwoBeginnings: the end has to be found from a snapshot.
 func (t *term) from(known uint64, root bool) (*beginning, error) {
 	here, err := t.upTo(known, root)
 	if err != nil || here == nil {
@@ -245,8 +245,8 @@ func (t *term) from(known uint64, root bool) (*beginning, error) {
 			return nil, err
 		}
 		if before == nil && !linked(s.Before, tip.Hash) {
-			// The two objects around known are links of two chains, and a restore cannot go from one to the other. Which chain goes on, and from
-			// which snapshot, only walk can tell. It also judges whether one of them is another history.
+			// The two objects around known are links of two chains, and a restore cannot go from one to the other. Only walk can tell which
+			// chain continues, and from which snapshot. It also judges whether one of them is another history.
 			return nil, fmt.Errorf("%s: %w", s.Name, errTwoBeginnings)
 		}
 		tip, newest = s.Tip(), s.Name
@@ -321,9 +321,9 @@ type link struct {
 	err     error
 }
 
-// walk finds the end of the archive when nothing is known of it: from the newest snapshot on behind which a span begins, or else from what
-// there is around the oldest one, name after name. It reads every span from there on, some at a time, for any of them may be missing: what a
-// leader that is gone had on its way may have arrived behind what did not. The tip is zero if no span belongs to a snapshot.
+// walk finds the end of an archive of which nothing is known. It starts from the newest snapshot with a span behind it, or else around the
+// oldest one, and goes name by name. It reads every span from there on, some at a time. Any may be missing: spans that the previous leader
+// had in flight may have arrived behind missing ones. The tip is zero if no span belongs to a snapshot.
 func (t *term) walk(manifests []uint64) (b *beginning, err error) {
 	newest := manifests[len(manifests)-1]
 	var all []listed

@@ -13,9 +13,9 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// TestTwoShippersMakeOneArchive: members of one cluster take turns in leading, one goes on shipping for a while after it was deposed, each
-// stops now and then and comes back without any memory, and the store does to their uploads whatever a store does. Neither stops for good,
-// nothing is said to be archived that is not, and the chain has every entry.
+// TestTwoShippersMakeOneArchive: members of one cluster take turns in leading, and one goes on shipping for a while after it was deposed.
+// Each stops now and then and comes back without any memory, and the store fails uploads in every way. Neither stops for good, nothing is
+// said to be archived that is not, and the chain has every entry.
 func TestTwoShippersMakeOneArchive(t *testing.T) {
 	both, beside := 0, 0
 	for seed := uint64(0); seed < 40 || beside == 0 && seed < 800; seed++ { // goroutines take turns as they like: some runs have none beside others
@@ -123,8 +123,8 @@ func covers(t *testing.T, s *objstore.Memory, h *history, roots []uint64, index 
 	return false
 }
 
-// TestANewLeaderGoesOnWhereTheArchiveEnds, with few requests if it has heard how far that is, and with as many as there are spans if not;
-// behind a hole nothing is taken for archived.
+// TestANewLeaderGoesOnWhereTheArchiveEnds, with few requests if it has heard how far that is, and with one per span if not. Nothing behind
+// a hole is taken for archived.
 func TestANewLeaderGoesOnWhereTheArchiveEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, memory := newHistory(), objstore.NewMemory()
@@ -181,7 +181,7 @@ func TestANewLeaderGoesOnWhereTheArchiveEnds(t *testing.T) {
 }
 
 // TestAnotherHistoryStopsTheShippingAlone: a clone goes its own way. Of the two one at least finds entries that are not its own, names the
-// object and both places, and ships nothing more; the other one goes on, unless it has met what was on its way from the first.
+// object and both places, and ships nothing more. The other one goes on, unless it has met the first one's uploads in flight.
 func TestAnotherHistoryStopsTheShippingAlone(t *testing.T) {
 	wentOn := 0
 	for _, knows := range []bool{false, true} { // whether the clone has heard how far the archive was
@@ -273,7 +273,7 @@ func TestAStoreThatKeepsNoConditionIsRefused(t *testing.T) {
 	})
 }
 
-// TestHalfAnObjectStopsTheShipping with its name: nobody can tell any more what the rest was.
+// TestHalfAnObjectStopsTheShipping with its name: the other half cannot be known any more.
 func TestHalfAnObjectStopsTheShipping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, memory := newHistory(), objstore.NewMemory()
@@ -298,8 +298,8 @@ func TestHalfAnObjectStopsTheShipping(t *testing.T) {
 	})
 }
 
-// TestANameThatIsTakenIsRead: another shipper of the same history has cut the log elsewhere. This one goes on after what is there, once it has
-// applied all of that itself, and says nothing to be archived before.
+// TestANameThatIsTakenIsRead: another shipper of the same history has cut the log elsewhere. This one continues after the other's spans, once it
+// has applied their entries itself. Until then it says that nothing is archived.
 func TestANameThatIsTakenIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, s := newHistory(), objstore.NewMemory()
@@ -348,7 +348,7 @@ func TestANameThatIsTakenIsRead(t *testing.T) {
 }
 
 // TestAnArchiveThatWasBegunTwice, by two members each behind a snapshot of its own, has two hashes of one history. The shipper that meets a
-// link of the other one puts a snapshot and goes on behind that; of another state, it is of another history.
+// link of the other chain puts a snapshot and continues behind that. A link of another state is of another history.
 func TestAnArchiveThatWasBegunTwice(t *testing.T) {
 	for _, same := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -393,8 +393,8 @@ func TestAnArchiveThatWasBegunTwice(t *testing.T) {
 	}
 }
 
-// TestALeaderThatKnowsNothingBeginsAtASnapshot, and not at the first span it finds: the one behind the snapshot was on its way when the leader
-// before died, and others behind it were there.
+// TestALeaderThatKnowsNothingBeginsAtASnapshot, and not at the first span it finds. The one behind the snapshot was in flight when the
+// previous leader died, and later ones were there.
 func TestALeaderThatKnowsNothingBeginsAtASnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, s := newHistory(), objstore.NewMemory()
@@ -468,8 +468,8 @@ func TestAMemberThatFollowsKeepsItsLog(t *testing.T) {
 	})
 }
 
-// TestACloneThatIsBehindWaits with what it cannot compare yet: the archive has an entry that this member, elected with the same empty entry
-// as the one that was copied, has yet to write otherwise.
+// TestACloneThatIsBehindWaits with entries it cannot compare yet. The archive has an entry that this member has yet to write otherwise; it
+// was elected with the same empty entry as its original.
 func TestACloneThatIsBehindWaits(t *testing.T) {
 	for _, knows := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/task"
 )
 
-// term is the shipping of one term of leadership. It begins at the end of the archive as it is found in the store (tail.go), reads the
-// log from there, and has some spans on their way at a time. What is archived is what is there without a gap.
+// term is the shipping of one term of leadership. It begins at the end of the archive as found in the store (tail.go), reads the log from
+// there, and has some spans in flight. Only the gapless spans count as archived.
 type term struct {
 	w      *Worker
 	number uint64
@@ -36,7 +36,7 @@ type term struct {
 	round   int                        // guarded by mu: how often the end of the archive was found anew
 	doubted bool                       // guarded by mu: the store is not what was shipped to; the next turn begins a round
 
-	// When the store was looked at last, and what has happened since. Guarded by mu.
+	// The last look at the store, and the changes since. Guarded by mu.
 	glance       *glance // the look under way; nil: there is none
 	lookedAt     time.Duration
 	sinceLook    int64 // bytes of log that were archived
@@ -50,7 +50,7 @@ type term struct {
 
 	// The rest belongs to the goroutine of lead.
 	found    bool       // tip is known
-	tip      format.Tip // of what is archived
+	tip      format.Tip // of the archived log
 	newest   string     // the object that ends with tip, or the manifest of the snapshot there; guarded by mu
 	looked   uint64     // the archive had the log up to here at the last look: the log is kept from there on
 	enc      *format.Encoder
@@ -61,16 +61,16 @@ type term struct {
 	openedAt time.Duration
 	lastAt   time.Duration // the newest of pending was read
 	nextPut  time.Duration // the earliest start of the next upload
-	next     uint64        // what is read next
+	next     uint64        // the next index to read
 	reading  *batch
-	further  bool // pending is read on beyond what a span has: no state hash of it is known
+	further  bool // entries after the last state hash were read; the span may not end here
 	gap      bool // the log does not have what is next
 	rooting  bool // a snapshot is being put to go on behind
 
 	snapped taken // the newest snapshot
 }
 
-// batch is one question to the log and what it gave. One that nobody wants any more may end after the next one.
+// batch is one read of the log. A cancelled batch may finish after its successor; its result is dropped.
 type batch struct {
 	done    bool // guarded by term.mu; then the rest does not change
 	entries []node.Entry
@@ -91,7 +91,7 @@ type stamp struct{ index, hash uint64 }
 const (
 	// readAtOnce is how much of the log is read at a time.
 	readAtOnce = 512 << 10
-	// entryCharge is what an entry takes in a span beside its data, at most.
+	// entryCharge is the most that an entry takes in a span beside its data.
 	entryCharge = 32
 )
 
@@ -147,9 +147,9 @@ func (t *term) context(d time.Duration) (ctx context.Context, done context.Cance
 	}
 }
 
-// pause waits between two attempts at one thing: half as long as the store has answered nothing but failures, so longer each time while it
-// is down. A pause that grew with the failures of each request by itself would have one of many wait long, and all that has arrived behind
-// it, while the store answers the others. It returns false if the term is over.
+// pause waits between two attempts at one thing: half as long as the store has only failed, so longer each time while it is down. A pause
+// per request would delay one of many, and all that has arrived behind it, while the store answers the others. It returns false if the term
+// is over.
 func (t *term) pause() bool {
 	t.mu.Lock()
 	now := t.w.node.Mono()
@@ -168,7 +168,7 @@ func (t *term) answers() {
 	t.silent = false
 }
 
-// turn does what there is to do, and returns when there may be more although nothing has happened.
+// turn runs all due work. It returns how long to sleep if nothing wakes the loop earlier.
 func (t *term) turn(wanted uint64) time.Duration {
 	defer t.show()
 	if t.w.stopped() != nil || t.isOver() {
@@ -211,7 +211,7 @@ func (t *term) proceed() {
 		return
 	}
 	t.found, t.gap, t.rooting = true, false, false
-	t.snapped.shipped -= max(b.since, 0) // what others have shipped since
+	t.snapped.shipped -= max(b.since, 0) // the bytes shipped by others since
 	t.wallNs = max(t.wallNs, t.snapped.wallNs)
 	t.reset(b.tip)
 	t.mu.Lock()
@@ -223,7 +223,7 @@ func (t *term) proceed() {
 	t.archived(b.tip)
 }
 
-// reset goes on after tip, whatever was read or put together.
+// reset continues after tip and drops all read and assembled entries.
 func (t *term) reset(tip format.Tip) {
 	if t.reading != nil {
 		t.reading.cancel()
@@ -232,7 +232,7 @@ func (t *term) reset(tip format.Tip) {
 	t.enc, t.next = format.NewEncoder(tip, format.MaxBytes), tip.Last+1
 }
 
-// archived says how far the archive has the log. The log is kept from the last look on: what was acknowledged since then is shipped again
+// archived publishes how far the archive has the log. The log is kept from the last look on: entries acknowledged since are shipped again
 // if the store turns out to have been swapped.
 func (t *term) archived(tip format.Tip) {
 	t.tip = tip
@@ -244,8 +244,8 @@ func (t *term) archived(tip format.Tip) {
 	t.w.node.Retain(RetainName, t.looked+1)
 }
 
-// settle takes what is there without a gap for archived. Where something else was there, the log is cut elsewhere, and what is on its
-// way behind it stays what it is: beside the chain, or a link of it.
+// settle marks every gapless uploaded span as archived. If the store holds a different span at a position, the log is cut there. Uploads in
+// flight behind it stay: beside the chain, or as a link of it.
 func (t *term) settle() {
 	var tips []format.Tip
 	var other *format.Tip
@@ -267,7 +267,7 @@ func (t *term) settle() {
 		t.looked = max(t.looked, g.upTo)
 		seen, back = g.upTo, true
 	}
-	// What the last look has seen is archived, and what has come since, if no look is due.
+	// Spans seen by the last look are archived, and so are later ones, unless a look is due.
 	for n < len(t.flight) && t.flight[n].sure && (t.flight[n].tip.Last <= seen || t.glance == nil && !t.lookDue()) {
 		n++
 	}
@@ -298,7 +298,7 @@ func (t *term) settle() {
 	}
 }
 
-// join reports whether a snapshot is being put because the archive was begun twice, and begins that. What is on its way stays beside.
+// join reports whether a snapshot is being put because the archive was begun twice, and begins that. Spans in flight stay beside the chain.
 func (t *term) join() bool {
 	t.mu.Lock()
 	twice := t.twice
@@ -336,7 +336,7 @@ func (t *term) read() {
 	})
 }
 
-// absorb takes what was read.
+// absorb takes over the entries that were read.
 func (t *term) absorb() {
 	b := t.reading
 	t.mu.Lock()
@@ -364,7 +364,7 @@ func (t *term) absorb() {
 		}
 		h, _, err := entry.DecodeHeader(e.Data)
 		if err != nil {
-			continue // a machine would have stopped this member; what the entry says is not for the archive to judge
+			continue // a machine would have stopped this member; the archive does not judge an entry's content
 		}
 		t.wallNs = max(t.wallNs, h.WallNs)
 		if n := len(t.stamps); h.HashIndex > 0 && (n == 0 || t.stamps[n-1].index < h.HashIndex) {
@@ -389,8 +389,8 @@ func (t *term) due(wanted uint64) (wait time.Duration, due bool) {
 		}
 		return task.Forever, false
 	}
-	// One that fails again and again holds up those behind it, though they may be there: what is there behind a hole is no use to anybody, and
-	// a restore has to tell the hole that a leader left when it died from one where something was removed.
+	// A span that fails again and again holds up later ones, even uploaded ones. Spans behind a hole are of no use, and a restore must tell
+	// a dead leader's hole from a removed span.
 	if max(active, flight) >= flights {
 		return task.Forever, false // the end of one pokes
 	}
@@ -399,7 +399,7 @@ func (t *term) due(wanted uint64) (wait time.Duration, due bool) {
 	switch {
 	case t.bytes >= t.w.span || t.gap:
 		at = now
-	case wanted >= t.pending[0].Index: // what is on its way already needs no haste of what comes behind
+	case wanted >= t.pending[0].Index: // a lower index is in flight already: no haste for later entries
 		at = min(at, t.lastAt+quiet, t.openedAt+most)
 	}
 	if at = max(at, t.nextPut); at > now {
@@ -449,7 +449,7 @@ func (t *term) cut() bool {
 	u.name, u.data = t.enc.Finish(state)
 	u.own = t.enc.Tip()
 	t.bytes -= u.size
-	t.pending = append([]node.Entry(nil), t.pending[n:]...) // the log's memory behind the others is let go
+	t.pending = append([]node.Entry(nil), t.pending[n:]...) // releases the log's memory behind the others
 	for len(t.stamps) > 0 && t.stamps[0].index <= u.own.Last {
 		t.stamps = t.stamps[1:]
 	}
@@ -464,8 +464,9 @@ func (t *term) cut() bool {
 	return true
 }
 
-// stateAfter returns how many of pending a span has that has n of them if the state hash is known there, and the hash: 0 if it is known
-// nowhere. A member remembers the newest only; of older ones there are those that leaders have stamped on later entries.
+// stateAfter returns the hash of the state at the end of a span of pending, and the number of entries of that span. It may have fewer than
+// n, so that the hash is known. The number is 0 if no hash is known. A member remembers only the newest hashes; older ones come from the
+// stamps of leaders on later entries.
 func (t *term) stateAfter(n int) (int, uint64, error) {
 	ask := func(n int) (uint64, bool, error) {
 		ctx, done := t.context(patience)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// upload is a span on its way. What follows the blank line is guarded by term.mu.
+// upload is a span in flight. The fields after the blank line are guarded by term.mu.
 type upload struct {
 	name   string
 	data   []byte // of the goroutine that uploads it
@@ -24,7 +24,7 @@ type upload struct {
 	own       format.Tip // as it was made
 	tip       format.Tip // as it is there, if sure
 	sure      bool
-	abandoned bool // nobody waits for it any more
+	abandoned bool // its result is no longer needed
 }
 
 // otherHistory is what stops the shipping: the archive has an entry that the log does not have. Both places are named.
@@ -48,8 +48,8 @@ func (e *otherHistory) Error() string {
 		e.there.Term, who)
 }
 
-// upload puts a span until it, or another one of the same entries, is there. After an error it may be there all the same, and the next
-// attempt finds that out: the store is asked, whatever this process remembers.
+// upload puts a span until it, or another one of the same entries, is there. After an error it may still be there, and the next attempt
+// asks the store, not this process's memory.
 func (t *term) upload(u *upload) {
 	defer func() {
 		t.mu.Lock()
@@ -129,7 +129,7 @@ func (t *term) put(u *upload, limit time.Duration) error {
 	return nil
 }
 
-// span reads an object of entries. One that is damaged is read again: what a bad connection has cut is whole the next time.
+// span reads an object of entries. A damaged one is read again: an object cut by a bad connection is whole the next time.
 func (t *term) span(name string) (s *format.Span, fault error) {
 	for range 3 {
 		b, err := t.steady().Get(context.Background(), name)
@@ -143,8 +143,8 @@ func (t *term) span(name string) (s *format.Span, fault error) {
 	return nil, fault
 }
 
-// examine reads the object of a name that is taken and holds it against this member's log, which it waits for where the object goes
-// further. before is where the log ends that it should follow; nil: that is not known.
+// examine reads the object of a taken name and compares it with this member's log; where the object goes further, it waits for the log.
+// before is the tip that it should follow; nil: unknown.
 func (t *term) examine(name string, before *format.Tip) (*format.Span, error) {
 	s, err := t.span(name)
 	if err != nil {
@@ -162,15 +162,15 @@ func (t *term) examine(name string, before *format.Tip) (*format.Span, error) {
 // errTwoBeginnings: two members have begun an archive at a time, each behind a snapshot of its own.
 var errTwoBeginnings = errors.New("the archive was begun twice")
 
-// linked reports whether two hashes of what is before an entry can be those of one chain. The hash is zero behind a snapshot.
+// linked reports whether two hashes of the entries before an entry can be those of one chain. The hash is zero behind a snapshot.
 func linked(a, b format.Hash) bool {
 	var none format.Hash
 	return a == b || a == none || b == none
 }
 
-// joins judges whether a span, whose entries are the log's, goes on after a tip. Behind a snapshot the hash of what is before is zero, on
-// either side. Where both have one and they differ, the log before was either another one, or hashed from another snapshot on: the state
-// tells. Then the answer is errTwoBeginnings, and a snapshot makes one end of both.
+// joins judges whether a span of the log's entries continues a tip. Behind a snapshot the hash of the earlier entries is zero, on either
+// side. If both have one and they differ, the earlier log was another one, or was hashed from another snapshot on: the state hash decides.
+// Then the answer is errTwoBeginnings, and a snapshot makes one end of both.
 func (t *term) joins(name string, cluster uint64, hash format.Hash, before *format.Tip, tip format.Tip, state uint64) error {
 	if cluster == before.Cluster && linked(hash, before.Hash) {
 		return nil
@@ -187,11 +187,11 @@ func (t *term) joins(name string, cluster uint64, hash format.Hash, before *form
 	return t.other(name, format.Entry{}, format.Entry{Index: before.Last + 1, Term: tip.Term}, true)
 }
 
-// compare holds a span against the log of this member: all of it that is there, and, if wait is set, what is yet to come.
+// compare checks a span against the log of this member: the part that is there, and, if wait is set, the part yet to come.
 func (t *term) compare(s *format.Span, wait bool) error {
 	from := s.First
 	if !t.has(from) {
-		// The log has gone on. What is left of the span in it is held against it; the rest is vouched for by the hashes.
+		// The log has gone on. The span's entries still in the log are compared; the hashes vouch for the others.
 		if !t.has(s.Last) {
 			return nil
 		}

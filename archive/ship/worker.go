@@ -1,11 +1,11 @@
-// Package ship ships the log of a cluster to an object store as it grows, and snapshots beside it: the leader's Worker makes spans of
-// committed entries, creates each under the name of its first entry, and says up to which index the archive has them (Node.SetArchived).
-// Forms and names are package archive's, snapshots in pieces package backup's.
+// Package ship ships the log of a cluster to an object store as it grows, and snapshots beside it. The leader's Worker makes spans of
+// committed entries and creates each under the name of its first entry. It publishes the index up to which the archive has them
+// (Node.SetArchived). Forms and names are package archive's, snapshots in pieces package backup's.
 //
-// It goes by what the store says. Two that ship to one place, a leader that does not know yet that it was deposed and its successor, make
-// one archive: who finds a name taken reads what is there, holds it against its own log and goes on after it. What is there of another
-// history stops the shipping with an alarm, and nothing else. It keeps no file: a leader that begins finds the end of the archive in the
-// store. It restores nothing and judges no archive as a whole (package backup).
+// It trusts the store's content, not its own memory. Two members may ship to one place: a leader that does not know yet that it was
+// deposed, and its successor. They make one archive: a member that finds a name taken reads the object, compares it with its own log and
+// continues after it. An object of another history stops the shipping with an alarm, and nothing else. It keeps no file: a leader that
+// begins finds the end of the archive in the store. It restores nothing and judges no archive as a whole (package backup).
 package ship
 
 import (
@@ -26,13 +26,13 @@ const RetainName = "archive"
 
 // Options say how a log is archived. Zero fields have the defaults named.
 type Options struct {
-	// Interval is for how long entries are gathered while nobody waits for them to be archived (1 s).
+	// Interval is how long entries are gathered while no caller waits for them to be archived (1 s).
 	Interval time.Duration
-	// Requests is how many requests to the store a month may have (3,000,000). It is kept to by gathering for longer, up to a minute, while
-	// nobody waits; it refuses nothing.
+	// Requests is how many requests to the store a month may have (3,000,000). To keep to it the worker gathers for longer, up to a minute,
+	// while no caller waits; it refuses nothing.
 	Requests int64
-	// KeepAge is how far back a restore must be possible (30 days), KeepCount how many snapshots there are at least (2): a snapshot goes, with
-	// the entries before the next one, when that is older than KeepAge and KeepCount remain. Below zero: nothing is ever removed.
+	// KeepAge is how far back a restore must be possible (30 days), KeepCount the least number of snapshots (2). A snapshot goes, with the
+	// entries up to its successor, when the successor is older than KeepAge and KeepCount remain. Below zero: nothing is ever removed.
 	KeepAge   time.Duration
 	KeepCount int
 	// SnapshotBytes is how much log there is at least between two snapshots of one day (64 MiB).
@@ -44,13 +44,13 @@ type Options struct {
 	// FS and Dir are where this member remembers which archive it has used (KnownFile). FS nil: only until it ends.
 	FS  disk.FS
 	Dir string
-	// Lost is the identity of an archive that the operator has given up, LostUnknown for one that is not known: a place that is not that
-	// archive may take over from it. "": none.
+	// Lost is the identity of an archive that the operator has given up, LostUnknown for an unknown one: another place may take over from
+	// it. "": none.
 	Lost string
 	// Reopen opens the store of URL anew, with objstore.MustExist. It is called when the store was used by an earlier process, or has seen
-	// its directory swapped. Nil: the store stays the one that New has got.
+	// its directory swapped. Nil: the Worker keeps the store given to New.
 	Reopen func() (objstore.Store, error)
-	// Logger hears of what an operator can do something about; nil: nobody does.
+	// Logger gets messages that an operator can act on; nil: none.
 	Logger *slog.Logger
 	// Wall is the clock by which months and ages are told; nil: time.Now.
 	Wall func() time.Time
@@ -85,7 +85,7 @@ func (o *Options) fill() {
 }
 
 const (
-	// While somebody waits, a span is closed when nothing has come for quiet, and after most.
+	// While a caller waits, a span is closed when no entry has come for quiet, and after most.
 	quiet, most = 2 * time.Millisecond, 8 * time.Millisecond
 	// apart lies between the starts of two uploads, and flights is how many there are at a time.
 	apart, flights = 10 * time.Millisecond, 8
@@ -93,8 +93,8 @@ const (
 	spanMost, spanLeast = 4 << 20, 256 << 10
 	// patience bounds one request. An upload that was cut off is made again, with the same name and bytes.
 	patience = 10 * time.Minute
-	// patienceLeast is that of the first attempt at a span, twice as long each time it was not enough: a store that was silent is noticed to
-	// be back by then, and who has a slow line gets the whole of patience.
+	// patienceLeast bounds the first attempt at a span, and the bound doubles each time it was not enough, up to patience. So a silent
+	// store is soon noticed to be back, and a slow line gets the whole of patience.
 	patienceLeast = 5 * time.Second
 	// pauseLeast and pauseMost lie between two attempts.
 	pauseLeast, pauseMost = 100 * time.Millisecond, 5 * time.Second
@@ -192,7 +192,7 @@ func (w *Worker) begin(number uint64) *term {
 	return t
 }
 
-// stepDown forgets everything: uploads under way are cut off, and whoever ships next asks the store what has become of them.
+// stepDown forgets everything: uploads under way are cut off, and the next leader asks the store for their outcome.
 func (w *Worker) stepDown() {
 	w.mu.Lock()
 	old := w.term
@@ -204,7 +204,7 @@ func (w *Worker) stepDown() {
 	}
 }
 
-// stop ends the shipping of this process for good, with what an operator has to know. The node and all else go on.
+// stop ends the shipping of this process for good, with a message for the operator. The node and all else go on.
 func (w *Worker) stop(err error) {
 	w.mu.Lock()
 	first := w.alarm == nil

@@ -1,13 +1,13 @@
 // Command archive measures what it costs to have the log in a bucket too, and how long it takes to get it back from there:
 //
 //   - dial: puts by clients that wait for each answer, without an archive, with one (--ack commit), and answered when the bucket has them
-//     (--ack archive), over a store whose uploads take as long as they are told to; beside each round the time of bare uploads;
+//     (--ack archive). The store's uploads take a set time; beside each round the time of bare uploads is measured;
 //   - large: the same with large values and --ack commit alone, for the CPU of a shipped megabyte;
 //   - quiet: requests of a server that has nothing to do, and of one with ten puts a second;
 //   - restore: a gigabyte brought back from a bucket and from a directory.
 //
-// The store is in this process (internal/bucket), so what it uses of the processors is the load's and not the server's. Every put goes to
-// a real server that syncs its log. Tables, bars and a plot are printed and written as in the other benchmarks.
+// The store is in this process (internal/bucket), so what it uses of the processors is the load's and not the server's. Every put goes to a
+// real server that syncs its log. Tables, bars and a plot are printed and written as in the other benchmarks.
 package main
 
 import (
@@ -81,8 +81,8 @@ func main() {
 	}
 }
 
-// run measures the parts asked for. A part that fails does not keep the next one from being measured, and what was measured is shown and
-// written all the same; the end of ctx ends them all.
+// run measures the parts asked for. A part that fails does not keep the next one from being measured, and the results so far are shown and
+// written all the same. The end of ctx ends them all.
 func (b *bench) run(ctx context.Context, which []string, jsonFile, plotFile string) error {
 	for _, name := range which {
 		if !slices.ContainsFunc(parts, func(p part) bool { return p.name == name }) {

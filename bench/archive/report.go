@@ -127,7 +127,7 @@ func (r *Report) plain(f *Figure) *Figure {
 	return nil
 }
 
-// What is asked of a sample.
+// Figures of a sample.
 func rate(s *Sample) float64    { return s.PerSecond }
 func cpu(s *Sample) float64     { return s.CPU }
 func memory(s *Sample) float64  { return float64(s.RSS) }

@@ -19,7 +19,7 @@ import (
 // patience is how long the last of a gigabyte may take to reach the store.
 const patience = 2 * time.Minute
 
-// restore fills a server that ships to a directory, takes the server's disk away, brings it back, and counts what is there.
+// restore fills a server that ships to a directory, takes the server's disk away, brings it back, and counts the restored keys.
 func (b *bench) restore(ctx context.Context) (err error) {
 	b.store.Slow(b.delays[0])
 	prefix := fmt.Sprintf("restore-%d", time.Now().UnixNano())

@@ -1,5 +1,5 @@
-// Package bars judges what was measured by what the project set itself: each bar is a sentence, a number that is wanted, and what came of
-// it. It measures nothing and chooses no bar.
+// Package bars compares measurements with the project's own goals. Each bar is a sentence, a wanted number, and the result. It measures
+// nothing and chooses no bar.
 package bars
 
 import (
@@ -8,7 +8,7 @@ import (
 	"math"
 )
 
-// Bar is something the project promised itself, and what came of it.
+// Bar is a goal of the project, and its result.
 type Bar struct {
 	What    string   `json:"what"`
 	Want    float64  `json:"want"`
@@ -18,7 +18,7 @@ type Bar struct {
 	Reached bool     `json:"reached"`
 }
 
-// String is one line: whether it was reached, what was wanted and what was measured.
+// String is one line: whether it was reached, the wanted and the measured figure.
 func (b *Bar) String() string {
 	side, verdict := "at most", "MISSED"
 	if b.AtLeast {

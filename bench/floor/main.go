@@ -1,7 +1,7 @@
-// Command floor is the least a durable gRPC key-value server can do: decode, put the request in a group, write the group
-// to one file with one fdatasync, answer. It speaks enough of etcd's KV service for etcd's load tool and shows what the
-// client and grpc-go leave possible on a machine. It is not a database: it has no log to replay, no revisions worth the
-// name and no recovery, and must never be compared as if it had.
+// Command floor is the least a durable gRPC key-value server can do. It decodes, puts the request in a group, writes the group to one file
+// with one fdatasync, and answers. It speaks enough of etcd's KV service for etcd's load tool and shows what the client and grpc-go leave
+// possible on a machine. It is not a database, and must never be compared as one. It has no log to replay, no recovery and no revisions
+// worth the name.
 //
 //	floor -listen 127.0.0.1:0 -dir DIR
 //
@@ -63,12 +63,12 @@ func run(listen, dir string) error {
 }
 
 const (
-	// fileBytes is written once at start and then overwritten in a circle: fdatasync of preallocated space needs no
-	// metadata, which is what any log worth comparing with does.
+	// fileBytes is written once at start and then overwritten in a circle. fdatasync of preallocated space needs no metadata, as in any log
+	// worth comparing with.
 	fileBytes = 64 << 20
 	maxQueued = 4096
 	maxGroup  = 1 << 20 // bytes per fdatasync, and one request more
-	// maxRequest is etcd's own limit, and what the length in a record has room for.
+	// maxRequest is etcd's own limit, and the most that the length in a record can hold.
 	maxRequest = 1536 << 10
 )
 

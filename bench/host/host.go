@@ -1,5 +1,5 @@
-// Package host says what a benchmark ran on: processor, load, time stolen by neighbours, the price of an fsync; and it has
-// the few statistics every benchmark here prints. It measures no server and starts no process.
+// Package host describes a benchmark's machine: processor, load, time stolen by neighbours, the price of an fsync. It also has the
+// statistics that every benchmark here prints. It measures no server and starts no process.
 package host
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Machine says what the figures were measured on; without it none of them means anything.
+// Machine describes the machine of the figures; without it none of them means anything.
 type Machine struct {
 	CPU        string  `json:"cpu"`
 	Cores      int     `json:"cores"`
@@ -94,7 +94,7 @@ type Ticks struct{ All, Idle, Stolen uint64 }
 // tick is USER_HZ, which is 100 on every Linux architecture Go runs on.
 const tick = 10 * time.Millisecond
 
-// CPUTicks reads them. Stolen ticks are those in which a virtual processor had work and the hypervisor ran somebody else.
+// CPUTicks reads them. Stolen ticks are those in which a virtual processor had work and the hypervisor ran another machine.
 func CPUTicks() (Ticks, error) {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {

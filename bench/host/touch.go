@@ -10,12 +10,13 @@ import (
 	"time"
 )
 
-// Touch writes to most of the memory that nobody uses, once, and gives it back. It returns how many bytes that were and the time for one page of 4 KiB.
+// Touch writes to most of the unused memory, once, and gives it back. It returns how many bytes that were and the time for one page of 4
+// KiB.
 //
-// A hypervisor gives a virtual machine its memory when it is used for the first time, which costs the machine some 10 us a page instead of 2. Without
-// this, whichever server first grows beyond what was used so far pays for that in its round, and the server that takes more memory pays more often.
-// Nothing says that later rounds are given these same pages; so it is three quarters of what is free, not as much as a server takes. A hypervisor that
-// takes free memory back undoes some of it while the benchmark runs.
+// A hypervisor gives a virtual machine its memory when it is used for the first time. That costs the machine some 10 us a page, not 2 us.
+// Without this, the server that first grows beyond the memory used so far pays for that in its round. The server that takes more memory pays
+// more often. Later rounds may be given other pages; so it is three quarters of the free memory, not as much as a server takes.
+// A hypervisor that takes free memory back undoes some of it while the benchmark runs.
 func Touch(ctx context.Context) (bytes int64, page time.Duration, err error) {
 	b, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -41,7 +42,7 @@ func Touch(ctx context.Context) (bytes int64, page time.Duration, err error) {
 	return bytes, page, ctx.Err()
 }
 
-// parseFree finds in /proc/meminfo how many bytes nobody uses. MemAvailable would be more, but pages of files have been touched already.
+// parseFree finds in /proc/meminfo how many bytes are unused. MemAvailable would be more, but pages of files have been touched already.
 func parseFree(meminfo string) (int64, error) {
 	for line := range strings.Lines(meminfo) {
 		if rest, ok := strings.CutPrefix(line, "MemFree:"); ok {

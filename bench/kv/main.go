@@ -1,7 +1,7 @@
 // Command kv measures the kv door beside its peers, in alternating rounds on one machine. For the v3 API that is etcd's own
-// load tool against etcd 3.7.3, Holdfast and the floor server, on one node and on three; for the v2 API (bench/kv/v2) it is
+// load tool against etcd 3.7.3, Holdfast and the floor server, on one node and on three. For the v2 API (bench/kv/v2) it is
 // hey and wrk against etcd 3.4 and Holdfast, three members each, in the matrix of etcd's published v2 report. With -api growth
-// it is what grows with history, watchers and size (bench/kv/growth). It prints tables
+// it is the costs that grow with history, watchers and size (bench/kv/growth). It prints tables
 // and writes every round as JSON. It is not a load generator and not a test of correctness, though a round with an error or a
 // missing write does not count.
 //
@@ -214,8 +214,8 @@ func run(ctx context.Context, cfg *config) error {
 	rates := make(map[string]float64) // server and cell → operations per second seen last
 	for _, c := range cells {
 		for r := range cfg.rounds {
-			// Rounds alternate between servers and begin with another one each time, so that a slow spell of the machine or
-			// a warm cache falls on all alike.
+			// Rounds alternate between servers, and each begins with another server. So a slow spell of the machine or a warm cache falls
+			// on all alike.
 			for i := range cfg.servers {
 				server := cfg.servers[(i+r)%len(cfg.servers)]
 				if server == "floor" && c.Nodes > 1 {

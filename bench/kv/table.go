@@ -37,8 +37,8 @@ func medians(rounds []round, server string, c cell) *round {
 	}
 }
 
-// summary is one line of the table: medians of one server in one cell and, beside them, the ratios to etcd in the same run:
-// throughput (more is better) and server CPU per operation (less is better). Ratios are 0 where there is nothing to compare.
+// summary is one line of the table: medians of one server in one cell. Beside them are the ratios to etcd in the same run: throughput (more
+// is better) and server CPU per operation (less is better). Ratios are 0 where there is nothing to compare.
 type summary struct {
 	round
 	Rounds    int     `json:"rounds"`

@@ -1,8 +1,7 @@
-// Package plot draws the figures of a benchmark as one page of bars, in SVG: groups of rows, each row with a bar for each
-// server, in panels side by side, one for each thing that was measured. Every bar has its number behind it, so that the page
-// can stand in a report without the table.
+// Package plot draws the figures of a benchmark as one page of bars, in SVG. Groups of rows have a bar for each server, in panels side by
+// side, one for each measured quantity. Every bar has its number behind it, so that the page can stand in a report without the table.
 //
-// It measures nothing, knows no server and chooses no figure: who calls it says what a bar is worth.
+// It measures nothing, knows no server and chooses no figure: the caller sets a bar's value.
 package plot
 
 import (
@@ -80,7 +79,7 @@ type Bar struct {
 	Values []Value
 }
 
-// Value is a figure and its standard deviation, 0 for none. NaN is a figure that nobody measured.
+// Value is a figure and its standard deviation, 0 for none. NaN is a figure that was not measured.
 type Value struct{ V, Deviation float64 }
 
 // Measures of the page in pixels.
@@ -135,7 +134,7 @@ func (c *Chart) legend(d *drawing, y float64) {
 	for _, series := range c.Series {
 		d.box(x, y-11, 22, barHeight, series.Look.fill)
 		d.text(x+30, y, s, series.Name)
-		x += 60 + 7.3*float64(utf8.RuneCountInString(series.Name)) // nobody tells how wide the font of the reader is
+		x += 60 + 7.3*float64(utf8.RuneCountInString(series.Name)) // the width of the reader's font is unknown
 	}
 	if c.Mark != "" {
 		d.line(x, y-14, x, y+4, 3, markColor)
@@ -177,7 +176,7 @@ func (c *Chart) group(d *drawing, g *Group, y float64) float64 {
 	return bottom + groupFoot
 }
 
-// silent says that nobody measured what panel n is for: the group is then drawn without it.
+// silent reports whether panel n has no measurement: the group is then drawn without it.
 func (g *Group) silent(n int) bool {
 	bars := 0
 	for _, r := range g.Rows {

@@ -42,7 +42,7 @@ func TestChartsAreWellFormed(t *testing.T) {
 	}
 }
 
-// TestEveryNumberIsWritten: who reads the page does not measure bars with a ruler.
+// TestEveryNumberIsWritten: a reader of the page does not measure bars with a ruler.
 func TestEveryNumberIsWritten(t *testing.T) {
 	text := string(chart().SVG())
 	for _, want := range []string{"a &lt;title&gt; &amp; more", ">12,345<", ">20,000<", ">&lt;0.1<", ">16.0<", ">1,191<", ">–<", "none counts", "1.50×", "a mark"} {
@@ -90,7 +90,7 @@ func TestWhatNobodyMeasuredIsNotDrawn(t *testing.T) {
 	}
 }
 
-// TestTicksAreRound and few, whatever the figures.
+// TestTicksAreRound and few, for any figures.
 func TestTicksAreRound(t *testing.T) {
 	for _, high := range []float64{0.3, 7, 47.2, 999, 20100, 94000} {
 		p := axis{high: high}

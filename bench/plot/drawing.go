@@ -52,8 +52,8 @@ type style struct {
 // seam is a white outline.
 const seam = `stroke="#ffffff" stroke-width="3" stroke-linejoin="round"`
 
-// text has a white seam, so that it can be read where it crosses a line. The seam is a text of its own below the text: paint-order,
-// which would draw it first, is unknown to some programs, and they paint the seam over the letters.
+// text has a white seam, so that it can be read where it crosses a line. The seam is a text of its own below the text. paint-order would
+// draw it first, but some programs do not know it and paint the seam over the letters.
 func (d *drawing) text(x, y float64, s style, text string) {
 	weight := "normal"
 	if s.bold {

@@ -1,4 +1,4 @@
-// Package restore measures how long a data directory takes to be made from an archive: it writes one of a size through a real server, whose
+// Package restore measures how long a data directory takes to be made from an archive. It writes one of a size through a real server, whose
 // log it archives, and restores it. It is no load on a running server (bench/kv), and no measure of shipping.
 package restore
 
@@ -36,7 +36,7 @@ func house(dir string) node.Config {
 		kvmachine.New(kvmachine.OptionsOf(s)), v2machine.New(v2machine.Options{}), tlogmachine.New()}}
 }
 
-// Archive says what is archived: puts of Value bytes to Keys keys, until the log has Bytes. With Snapshot there is one at the end too, which a
+// Archive is the archive's content: puts of Value bytes to Keys keys, until the log has Bytes. With Snapshot there is one at the end too, which a
 // restore of the newest state then is; otherwise it is all log.
 type Archive struct {
 	Bytes       int64
@@ -114,7 +114,7 @@ func take(ctx context.Context, n *node.Node, s objstore.Store) (tip format.Tip, 
 	return format.Tip{Cluster: m.Cluster, Timeline: m.Timeline, Last: m.Index, Term: m.Term}, nil
 }
 
-// ship archives the log in spans of 4 MiB until stop, and what there is then.
+// ship archives the log in spans of 4 MiB until stop, and the rest then.
 func ship(ctx context.Context, n *node.Node, s objstore.Store, tip format.Tip, stop <-chan struct{}) error {
 	e := format.NewEncoder(tip, 4<<20)
 	finish := func() error {

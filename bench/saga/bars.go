@@ -12,7 +12,7 @@ func judge(r *Report) (out bars.List) {
 	by := func(work, server, other string, of func(*Sample) float64) float64 {
 		return r.find(withAB, work, abClients, server).times(r.find(withAB, work, abClients, other), of)
 	}
-	// What ApacheBench and the service leave of the machine may be less than the bar: then nine tenths of what the floor reaches.
+	// The room that ApacheBench and the service leave on the machine may be less than the bar: then nine tenths of the floor's rate.
 	want, what := 2.2, "0 SQL, rate beside DTM"
 	if bound := 0.9 * by("0 SQL", floor, dtm, rate); bound < want {
 		want, what = bound, what+" (0.9 of the floor's, which is less than 2.2×)"
@@ -34,7 +34,7 @@ func judge(r *Report) (out bars.List) {
 	return out
 }
 
-// partBars are those of what is measured once or in a way of its own.
+// partBars are the bars of the parts measured once or in a way of their own.
 func partBars(r *Report) (out bars.List) {
 	recovery := math.NaN()
 	for _, one := range r.Recovery {

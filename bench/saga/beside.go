@@ -19,7 +19,7 @@ import (
 const (
 	goodRate = 300 // sagas a second to services that answer
 	badRate  = 30  // beside them, to one that never does
-	// besideRounds is how many pairs of runs there are: 300 a second take little of the machine, so that it takes many to see a difference.
+	// besideRounds is the number of pairs of runs: 300 a second take little of the machine, so a difference needs many to show.
 	besideRounds = 5
 )
 
@@ -31,7 +31,7 @@ type Beside struct {
 	Hanging Latency `json:"beside_it"`
 }
 
-// Latency is of sagas from when they should have been sent to their end: a late one does not hide the wait that made it late.
+// Latency is of sagas from the planned sending time to their end. A late one does not hide the wait that made it late.
 type Latency struct {
 	Sagas int     `json:"sagas"`
 	P50   float64 `json:"p50_ms"`

@@ -84,7 +84,7 @@ func (b *bench) cell(ctx context.Context, w work, server string, round int) (err
 // checkCell compares the answers with what services and coordinator hold.
 func (b *bench) checkCell(c *coordinator, s *service, w work, answered int) error {
 	if c.name == none || c.name == floor {
-		time.Sleep(100 * time.Millisecond) // what ApacheBench has left under way ends: there is nobody to ask
+		time.Sleep(100 * time.Millisecond) // ApacheBench's requests in flight end: there is no client to ask
 		return s.check(w, c.name != none, answered, abClients)
 	}
 	if err := c.all(answered, abClients, nil); err != nil {

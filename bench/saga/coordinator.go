@@ -138,7 +138,7 @@ func (c *coordinator) answers(began time.Time) (took time.Duration, err error) {
 	}
 }
 
-// probe has it do a saga that calls nobody.
+// probe has it do a saga without calls.
 func (c *coordinator) probe() error {
 	one := newClient()
 	defer one.close()

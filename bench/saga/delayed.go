@@ -18,8 +18,8 @@ const (
 	delaySeconds    = 10
 )
 
-// Delayed says how late messages were delivered that should wait. A message is late by what passed between the end of its delay, counted
-// from just before it was submitted, and the call: what the submit took is in it. One called sooner than its delay is early.
+// Delayed says how late messages were delivered that should wait. A message is late by the time between the end of its delay and the call.
+// The delay is counted from just before the submit, so the duration of the submit is included. One called sooner than its delay is early.
 type Delayed struct {
 	Server   string  `json:"coordinator"`
 	Killed   bool    `json:"leader_killed"`
@@ -86,7 +86,7 @@ func (b *bench) delay(ctx context.Context, server string, kill bool) (d *Delayed
 		return nil, err
 	}
 	if kill {
-		// The first are due now: those whose time comes while nobody leads are late by the election.
+		// The first are due now: those whose time comes without a leader are late by the election.
 		leader, err := c.cluster.WaitLeader(10 * time.Second)
 		if err != nil {
 			return nil, err

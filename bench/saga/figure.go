@@ -83,7 +83,7 @@ func (r *Report) beside(f *Figure, server string) *Figure {
 	return r.find(f.Load, f.Work, f.Clients, server)
 }
 
-// What is asked of a sample.
+// Figures of a sample.
 func rate(s *Sample) float64 { return s.PerSecond }
 func p50(s *Sample) float64  { return s.P50 }
 func p99(s *Sample) float64  { return s.P99 }
@@ -110,9 +110,9 @@ func (f *Figure) deviation() float64 {
 	return host.Deviation(x)
 }
 
-// times is how many times as much f has as the other: the median over the rounds of the ratio within a round, where both were measured
-// one after the other, not the ratio of two medians, each of which may come from another spell of the machine. NaN if there is nothing
-// to compare.
+// times is how many times as much f has as the other. It is the median over the rounds of the ratio within a round, where both were
+// measured one after the other. The ratio of two medians would not do: each may come from another spell of the machine. NaN if there is
+// nothing to compare.
 func (f *Figure) times(other *Figure, of func(*Sample) float64) float64 {
 	if f == nil || other == nil {
 		return math.NaN()

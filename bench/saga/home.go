@@ -13,9 +13,9 @@ import (
 // inOwnNetwork is the variable that tells this program that it has been started in a network of its own.
 const inOwnNetwork = "HOLDFAST_BENCH_NETWORK"
 
-// ownNetwork runs this program again in a network namespace that it shares with nobody, and ends with it; in there it returns. DTM's
-// ports lie in the range from which the kernel gives outgoing connections theirs: one client's connection there, or one that ended a
-// minute ago, and the coordinator cannot listen. Ports of servers somebody else runs are no matter either.
+// ownNetwork runs this program again in a network namespace of its own, and ends with it; in there it returns. DTM's ports lie in the range
+// from which the kernel takes ports for outgoing connections. With one client's connection there, or one that ended a minute ago, the
+// coordinator cannot listen. Ports of other programs' servers do not matter either.
 func ownNetwork() error {
 	if os.Getenv(inOwnNetwork) != "" {
 		if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {

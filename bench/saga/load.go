@@ -187,7 +187,7 @@ func together(writers []*writer) (*writer, error) {
 	return all, nil
 }
 
-// check compares every answer with what the services saw.
+// check compares every answer with the services' calls.
 func (w *writer) check(s *services) (repeated int, err error) {
 	for _, one := range w.sagas {
 		n, err := s.seen(one.gid).judge(one.gid, one.done)

@@ -1,8 +1,8 @@
-// Command saga measures coordinators of transactions across services: DTM 1.19 on MariaDB, Holdfast, and a floor that only decodes,
-// syncs and calls (bench/saga/floor), in alternating rounds on one machine:
+// Command saga measures coordinators of transactions across services: DTM 1.19 on MariaDB, Holdfast, and a floor that only decodes, syncs
+// and calls (bench/saga/floor), in alternating rounds on one machine:
 //
-//   - published: the table of DTM's published report in its own shape, with its own bench service and ApacheBench, on a MariaDB that is
-//     the business database for all of them; DTM's tables are in a MariaDB of their own, so that its time can be told;
+//   - published: the table of DTM's published report in its own shape, with its own bench service and ApacheBench, on a MariaDB that is the
+//     business database for all of them; DTM's tables are in a MariaDB of their own, so that its time can be told;
 //   - own: two empty branches, by a load tool of ours that keeps its connections and is services and starter at once;
 //   - failures: the same with one and with fifty in a hundred that have to be compensated;
 //   - recovery: 10,000 sagas whose second call hangs, kill -9, restart, until the last has finished;
@@ -10,10 +10,10 @@
 //   - delayed: 10,000 delayed messages over ten seconds, and with the leader of three killed meanwhile;
 //   - timers: a million open timers, a restart, and those that are due then.
 //
-// It prints tables with the coordinator's CPU per saga, says of each bar the project set itself whether it was reached, and leaves every
-// round as JSON and a plot. Coordinators listen at DTM's own port, which the bench service has built in, so everything runs in a network
-// of its own (home.go). Every answer is checked against what the services saw and what the databases hold: a round with one failed
-// request, one call missing or one too many is void.
+// It prints tables with the coordinator's CPU per saga, and says of each of the project's own bars whether it was reached. Every round is
+// left as JSON, with a plot. Coordinators listen at DTM's own port, which the bench service has built in, so everything runs in a network
+// of its own (home.go). Every answer is compared with the services' calls and the databases' content. A round with one failed request, one
+// missing call or one too many is void.
 package main
 
 import (
@@ -144,8 +144,8 @@ func partNames() (out []string) {
 	return out
 }
 
-// run measures the parts asked for. A part that fails does not keep the next one from being measured, and what was measured is shown
-// and written all the same; the end of ctx ends them all.
+// run measures the parts asked for. A part that fails does not keep the next one from being measured, and the results so far are shown and
+// written all the same. The end of ctx ends them all.
 func (b *bench) run(ctx context.Context, which []string, jsonFile, plotFile string) error {
 	for _, name := range which {
 		if !slices.Contains(partNames(), name) {

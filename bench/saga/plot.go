@@ -46,7 +46,7 @@ func chart(r *Report) []byte {
 	return c.SVG()
 }
 
-// row is what all coordinators did with one load; none if nobody was measured.
+// row is all coordinators' results with one load; none if nothing was measured.
 func (r *Report) row(label, load, work string, clients int) []plot.Row {
 	row := plot.Row{Label: label}
 	for i, server := range serverNames {
@@ -71,7 +71,7 @@ func (r *Report) row(label, load, work string, clients int) []plot.Row {
 	return []plot.Row{row}
 }
 
-// orNone is 0, which is drawn as nothing, for what is no number.
+// orNone replaces NaN by 0, which is drawn as nothing.
 func orNone(v float64) float64 {
 	if math.IsNaN(v) {
 		return 0

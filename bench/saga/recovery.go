@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// recovered is how many sagas are open when the coordinator is killed, over so many services that hang, because a coordinator may
-	// limit the calls to one.
+	// recovered is the number of open sagas when the coordinator is killed. They are spread over so many hanging services because a
+	// coordinator may limit the calls to one.
 	recovered        = 10_000
 	recoveryServices = 40
 	// hangTimeout is how long a coordinator may wait for an answer, in seconds: longer than it takes to get them all to hang.
@@ -159,7 +159,7 @@ func (b *bench) watch(ctx context.Context, r *Recovery, s *services, gids []stri
 	return ctx.Err()
 }
 
-// submitAll submits n transactions that nobody waits for.
+// submitAll submits n transactions without waiting for them.
 func submitAll(ctx context.Context, n int, of func(n int) *transaction) error {
 	var next atomic.Int64
 	var wg sync.WaitGroup

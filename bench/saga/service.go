@@ -72,8 +72,8 @@ func (s *service) number(query string) (int, error) {
 	return strconv.Atoi(text)
 }
 
-// check compares what the database holds with what was answered: for every transaction both sides, each once, and not a unit of money
-// more or less than before. At the end of its time ApacheBench leaves a transaction per client that it does not count.
+// check compares the database with the answers: for every transaction both sides, each once, and not a unit of money more or less than
+// before. At the end of its time ApacheBench leaves a transaction per client that it does not count.
 func (s *service) check(w work, coordinated bool, answered, clients int) error {
 	for _, c := range []struct {
 		what, query string

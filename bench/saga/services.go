@@ -14,11 +14,11 @@ import (
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// What a service does, by the path of its URL.
+// A service's behaviour, by the path of its URL.
 const (
 	agrees  = "/agree"
 	refuses = "/refuse" // the action; a compensation is agreed to
-	hangs   = "/hang"   // until hanging is let go, then it agrees
+	hangs   = "/hang"   // until hanging is closed, then it agrees
 	stamps  = "/stamp"  // agrees, and keeps when it was called first
 )
 
@@ -35,7 +35,7 @@ type services struct {
 	letGo   chan struct{} // closed when they may go on
 }
 
-// book is a part of what was written down, by gid.
+// book is a part of the recorded calls, by gid.
 type book struct {
 	sync.Mutex
 	calls map[string]*calls
@@ -69,7 +69,7 @@ func newServices(n int) (*services, error) {
 	return s, nil
 }
 
-// close lets go who hangs and ends the servers, without waiting for connections: their owner is dead or will be.
+// close releases the hanging calls and ends the servers, without waiting for connections: their owner is dead or will be.
 func (s *services) close() error {
 	s.release()
 	for _, server := range s.servers {

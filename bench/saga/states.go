@@ -83,8 +83,8 @@ func ended(patience time.Duration) error {
 	}
 }
 
-// all waits until no transaction is open and compares how many there are with what was answered: so many done and so many undone, and
-// at most two more done for each client, whose last one nobody waited for.
+// all waits until no transaction is open and compares their number with the answers: so many done and so many undone. At most two more may
+// be done for each client, which did not wait for its last one.
 func (c *coordinator) all(done, clients int, undone *int) error {
 	if err := ended(10 * time.Second); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (c *coordinator) all(done, clients int, undone *int) error {
 	if err != nil {
 		return err
 	}
-	// Of its probes the last was done; one before it may have been, though nobody heard of it.
+	// Of its probes the last was done; an earlier one may have been, with a lost answer.
 	if n["succeed"] < 1+done || n["succeed"] > c.probes+done+2*clients {
 		return fmt.Errorf("the coordinator has %d transactions done, %d were answered", n["succeed"]-1, done)
 	}

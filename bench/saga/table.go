@@ -110,7 +110,7 @@ func (r *Report) printOwn(w io.Writer) {
 	tw.Flush()
 }
 
-// ratio is how many times as much a figure has as DTM's; NaN for what is not a coordinator that is compared.
+// ratio is how many times as much a figure has as DTM's; NaN for a server that is no compared coordinator.
 func (r *Report) ratio(f *Figure, of func(*Sample) float64) float64 {
 	if f.Server == dtm || f.Server == none {
 		return math.NaN()
@@ -121,7 +121,7 @@ func (r *Report) ratio(f *Figure, of func(*Sample) float64) float64 {
 // titles are the coordinators for people.
 var titles = map[string]string{none: "none", dtm: "DTM", holdfast: "Holdfast", three: "Holdfast, 3 nodes", floor: "floor"}
 
-// What the tables ask of a sample beside what the bars do.
+// Further figures of a sample for the tables.
 func serverCPU(s *Sample) float64   { return s.Server }
 func databaseCPU(s *Sample) float64 { return s.Database }
 func businessCPU(s *Sample) float64 { return s.Business }

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	farDelay = 24 * 3600 // seconds: not due while anybody measures
+	farDelay = 24 * 3600 // seconds: not due during the measurement
 	// dueAtRestart is how many timers beside those are due soon after the restart.
 	dueAtRestart = 5000
 	settling     = 3 * time.Second // after a start, before memory is looked at
 )
 
-// Timers says what open timers cost a server that is started again.
+// Timers is the cost of open timers for a restarted server.
 type Timers struct {
 	Open  int     `json:"open"`
 	Setup float64 `json:"submitted_in_s"`

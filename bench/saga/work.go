@@ -45,7 +45,7 @@ func (w work) mode(coordinated bool) string {
 	return "dtm_tx"
 }
 
-// alone reports whether the row can be measured without a coordinator: a barrier is made for what a coordinator sends.
+// alone reports whether the row can be measured without a coordinator: a barrier needs a coordinator's calls.
 func (w work) alone() bool { return !w.barrier }
 
 // barriers is how many rows of the barrier's table one transaction leaves.
@@ -56,9 +56,9 @@ func (w work) barriers(coordinated bool) int {
 	return 0
 }
 
-// transactions and statements are how many of them the report counts for one global transaction: for the services, and with DTM four
-// statements and two transactions of its own, two statements more for its branches, and one for each barrier. A coordinator without a
-// database has none of its own.
+// transactions and statements are the report's numbers for one global transaction. They count the services' own, and with DTM four
+// statements and two transactions of its own. DTM has two statements more for its branches, and one for each barrier. A coordinator without
+// a database has none of its own.
 func (w work) transactions(server string) int {
 	if server == dtm {
 		return 4

@@ -7,7 +7,8 @@ import (
 	"github.com/holdfastdb/holdfast/bench/bars"
 )
 
-// wanted is what is asked of a workload beside MariaDB: transactions at 16 and at 100 threads at least, the server's CPU for each statement at most.
+// wanted is the goal for a workload beside MariaDB. It has the least transactions at 16 and at 100 threads, and the most CPU of the server
+// for each statement.
 type wanted struct{ at16, at100, cpu float64 }
 
 var wants = map[string]wanted{
@@ -27,7 +28,7 @@ const (
 // crowdFrom is the number of connections from which on MariaDB may not be ahead at all.
 const crowdFrom = 200
 
-// judge compares what was measured with what is wanted of it. The memory that MariaDB shares is the first; others are shown and not judged.
+// judge compares the measurements with the goals. The memory that MariaDB shares is the first; others are shown and not judged.
 func (r *Report) judge() {
 	r.Bars = bars.List{}
 	if t := r.TPCC; t != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// Cost is what the door costs those who do not use it.
+// Cost is the door's cost for servers that do not use it.
 type Cost struct {
 	VersionCPUms  float64 `json:"version_cpu_ms"` // of `holdfast version`, the median of ten
 	IdleOffMB     float64 `json:"idle_rss_without_mb"`

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// sysbench runs the tool with the flags of the published report, and returns what it printed. A FATAL line is an error, whatever the tool's status.
+// sysbench runs the tool with the flags of the published report, and returns what it printed. A FATAL line is an error at any exit status
+// of the tool.
 func (b *bench) sysbench(ctx context.Context, s *server, threads int, script, command string, flags ...string) (string, error) {
 	host, port, err := s.place()
 	if err != nil {
@@ -62,7 +63,7 @@ func (b *bench) round(ctx context.Context, s *server, c Cell) (one Round, err er
 	return one, one.read(out, took)
 }
 
-// What a report of sysbench has to say.
+// The expected lines of a sysbench report.
 var (
 	reportRate    = regexp.MustCompile(`transactions: +\d+ +\(([\d.]+) per sec`)
 	reportQueries = regexp.MustCompile(`queries: +(\d+) +\(`)

@@ -1,17 +1,19 @@
-// Command sql measures the published report's five workloads of sysbench, which is Debian's and unmodified, on Holdfast and on Debian's MariaDB,
-// both with every commit synced, in alternating rounds on one machine. It prints transactions and queries a second, the 95th percentile, the
-// server's CPU for each statement, its memory and the errors, by number where the server counts them; then what is wanted and what came of it.
+// Command sql measures the published report's five workloads of sysbench, which is Debian's and unmodified, on Holdfast and on Debian's
+// MariaDB. Both sync every commit, in alternating rounds on one machine. It prints transactions and queries a second, the 95th percentile,
+// the server's CPU for each statement, and its memory. Errors are printed by number where the server counts them. Then it prints the goals
+// and their results.
 //
-// Both have the same memory: MariaDB's buffer pool is Holdfast's --memory without 512 MiB, which MariaDB needs beside it. From 200 threads on MariaDB
-// runs twice, with a thread for each connection and with a pool of threads, and the better one counts.
+// Both have the same memory: MariaDB's buffer pool is Holdfast's --memory without 512 MiB, which MariaDB needs beside it. From 200 threads
+// on MariaDB runs twice, with a thread for each connection and with a pool of threads, and the better one counts.
 //
-// A sweep that was ended goes on with -resume: what the report has of the same build, data and memory is not measured again, cell by cell.
+// A sweep that was ended continues with -resume. Cells that the report already has for the same build, data and memory are not measured
+// again.
 //
-// With -tpcc it measures TPC-C instead, by go-tpc, judges the conditions of the specification by queries of its own, kills both servers in the middle of
-// a round and judges them again.
+// With -tpcc it measures TPC-C instead, by go-tpc. It judges the conditions of the specification by queries of its own, kills both servers
+// in the middle of a round and judges them again.
 //
-// sysbench shares the machine with the servers: at many threads on few cores the ratio of rates says less about them than their CPU for each
-// statement does. There is no floor beside them yet.
+// sysbench shares the machine with the servers. At many threads on few cores the ratio of rates says less about them than their CPU for
+// each statement does. There is no floor beside them yet.
 package main
 
 import (
@@ -43,7 +45,7 @@ type bench struct {
 	threads []int
 	names   []string // of workloads
 	memory  []int    // MiB
-	cost    bool     // what the door costs those who do not use it is measured too
+	cost    bool     // the door's cost for servers that do not use it is measured too
 
 	warehouses  int // of TPC-C; 0: the workloads of sysbench are measured
 	tpccThreads int
@@ -112,7 +114,7 @@ func (b *bench) parse(threads, names, memory string) (err error) {
 	return nil
 }
 
-// run measures and prints. What was measured before an error is printed and written all the same.
+// run measures and prints. Results from before an error are printed and written all the same.
 func (b *bench) run(ctx context.Context, out, picture string, resume bool) (err error) {
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
 		return err

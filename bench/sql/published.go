@@ -7,9 +7,9 @@ import (
 	"text/tabwriter"
 )
 
-// publishedRow is a row of EloqSQL 0.3.0's report of sysbench: its smallest cluster, S, with 16 processors for SQL, 8 for the log, 16 for its store
-// and 32 for sysbench. Ten tables of a million rows, 60 s. Errors were ignored and not counted. Two of the five workloads were not published. The
-// figures stand beside ours and are no ratio to them.
+// publishedRow is a row of EloqSQL 0.3.0's report of sysbench, of its smallest cluster, S. That has 16 processors for SQL, 8 for the log,
+// 16 for its store and 32 for sysbench. Ten tables of a million rows, 60 s. Errors were ignored and not counted. Two of the five workloads
+// were not published. The figures stand beside ours and are no ratio to them.
 type publishedRow struct {
 	Threads         int
 	TPS, QPS, P95ms float64

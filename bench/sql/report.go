@@ -134,7 +134,7 @@ func (r *Report) cells() (all []Cell) {
 	return all
 }
 
-// What is asked of a round.
+// Figures of a round.
 func rate(o Round) float64 { return o.Rate }
 func qps(o Round) float64  { return o.QPS }
 func p95(o Round) float64  { return o.P95ms }

@@ -73,7 +73,7 @@ func (b *bench) theirs(name string, poolMiB int) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	const user = "sbtest" // nobody else can reach the server, which is thrown away
+	const user = "sbtest" // no other program can reach the server, which is thrown away
 	if err := m.Database(user, user, user); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}

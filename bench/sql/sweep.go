@@ -16,10 +16,10 @@ type sweep struct {
 	*bench
 	report *Report
 	dir    string
-	keep   func() error // writes what there is of the report
+	keep   func() error // writes the report so far
 }
 
-// run measures every cell that the report does not have yet. What was measured before an error is in the report.
+// run measures every cell that the report does not have yet. Results from before an error are in the report.
 func (s *sweep) run(ctx context.Context) (err error) {
 	if s.cost && s.report.Cost == nil {
 		cost, err := s.costs(ctx, s.dir)

@@ -23,7 +23,8 @@ type TPCC struct {
 	Threads    int         `json:"threads"`
 	Memory     int         `json:"memory_mib"`
 	Rounds     []TPCCRound `json:"rounds"`
-	// Broken are conditions of the specification (3.3.2) that did not hold, by server: behind the rounds, and behind a kill -9 in the middle of one.
+	// Broken are conditions of the specification (3.3.2) that did not hold, by server. They are checked behind the rounds, and behind a
+	// kill -9 in the middle of one.
 	Broken map[string][]string `json:"conditions_broken,omitempty"`
 	Killed bool                `json:"killed"` // the conditions were judged behind a kill -9 too
 }
@@ -115,7 +116,7 @@ func (s *sweep) tpccRound(ctx context.Context, one *server, t *TPCC) (r TPCCRoun
 	return r, r.read(out, after-before, s.seconds)
 }
 
-// What a report of go-tpc has to say.
+// The expected lines of a go-tpc report.
 var (
 	tpccRate  = regexp.MustCompile(`tpmC: ([\d.]+), tpmTotal: ([\d.]+)`)
 	tpccOrder = regexp.MustCompile(`\[Summary\] NEW_ORDER - .* 95th\(ms\): ([\d.]+)`)
@@ -146,7 +147,8 @@ func (r *TPCCRound) read(report string, took time.Duration, seconds int) error {
 	return nil
 }
 
-// conditions are those of the specification that hold at any moment (TPC-C 5.11, 3.3.2.1 to 4, 6, 8 and 9), each as a query that counts where it is broken.
+// conditions are those of the specification that hold at any moment (TPC-C 5.11, 3.3.2.1 to 4, 6, 8 and 9). Each is a query that counts
+// where it is broken.
 var conditions = []struct{ name, query string }{
 	{"1: W_YTD is the sum of D_YTD", `SELECT COUNT(*) FROM (SELECT w_id, MAX(w_ytd) AS w, SUM(d_ytd) AS d FROM warehouse JOIN district ON d_w_id = w_id GROUP BY w_id) AS x WHERE w <> d`},
 	{"2: D_NEXT_O_ID is behind the last order", `SELECT COUNT(*) FROM district LEFT JOIN (SELECT o_w_id, o_d_id, MAX(o_id) AS last FROM orders GROUP BY o_w_id, o_d_id) AS o

@@ -29,7 +29,7 @@ func (b *bench) spread(ctx context.Context) error {
 	return b.turns(ctx, "spread", max(3, b.rounds), []string{stored}, delay{Median: b.upload, Sigma: b.sigma}, mostUsers)
 }
 
-// pair has Litestream and us take turns where nobody waits for the store.
+// pair has Litestream and us take turns where no client waits for the store.
 func (b *bench) pair(ctx context.Context) error {
 	if !b.measures(litestream) || !b.measures(local) {
 		return nil

@@ -62,8 +62,8 @@ func (s *stand) lose() error {
 	return errors.Join(os.RemoveAll(s.dir), os.MkdirAll(s.dir, 0o755))
 }
 
-// restored restores a database from the bucket and returns its count, which SQLite is asked for after it has looked at all of it, and how many
-// seconds the restore took.
+// restored restores a database from the bucket. It returns its count, read after SQLite has checked all of it, and the seconds that the
+// restore took.
 func (b *bench) restored(ctx context.Context, side string, st *stand) (count int64, seconds float64, err error) {
 	to := filepath.Join(st.dir, "restored.db")
 	args, err := b.restore(side, st.dir, st.prefix, to)

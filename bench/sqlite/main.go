@@ -125,8 +125,8 @@ func (b *bench) choose(list string) error {
 // has reports whether a side is measured.
 func (b *bench) measures(side string) bool { return slices.Contains(b.sides, side) }
 
-// run measures the parts asked for. A part that fails does not keep the next one from being measured, and what was measured is shown and
-// written all the same; the end of ctx ends them all.
+// run measures the parts asked for. A part that fails does not keep the next one from being measured, and the results so far are shown and
+// written all the same. The end of ctx ends them all.
 func (b *bench) run(ctx context.Context, which []string, jsonFile, plotFile string) error {
 	for _, name := range which {
 		if !slices.ContainsFunc(parts, func(p part) bool { return p.name == name }) {
@@ -175,7 +175,7 @@ func (b *bench) prepare() (end func(), err error) {
 		return nil, err
 	}
 	end = func() {
-		_ = b.store.Close()     // nobody uses it any more
+		_ = b.store.Close()     // it is no longer used
 		_ = os.RemoveAll(b.dir) // what stays is below build
 	}
 	b.script, b.loadScript = filepath.Join(b.dir, "counter.py"), filepath.Join(b.dir, "counter.js")

@@ -1,7 +1,7 @@
 package main
 
-// The published sides. The app there was Rails 8 on Cloud Run with one virtual processor, https, and the real Cloud Storage: the figures are
-// quoted beside ours and are no ratio to them.
+// The published sides. The app there was Rails 8 on Cloud Run with one virtual processor, https, and the real Cloud Storage. The figures
+// are quoted beside ours and are no ratio to them.
 const (
 	publishedMount      = "published: Cloud Storage mount"
 	publishedLitestream = "published: Litestream"

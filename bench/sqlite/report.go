@@ -33,7 +33,7 @@ type Figure struct {
 	Rounds []Sample `json:"rounds"`
 }
 
-// Sample is one round of a cell: what the users saw, and what it took. Times are in milliseconds where nothing else is said.
+// Sample is one round of a cell: the users' view, and the cost. Times are in milliseconds where nothing else is said.
 type Sample struct {
 	users
 	Stolen     float64 `json:"stolen_share"`
@@ -52,7 +52,7 @@ type Killed struct {
 	Side     string  `json:"side"`
 	After    float64 `json:"after_s"`
 	Answered int64   `json:"answered"` // the largest count that a user was answered
-	Restored int64   `json:"restored"` // the count in what the bucket alone gives
+	Restored int64   `json:"restored"` // the count in a restore from the bucket alone
 	Lost     int64   `json:"lost"`
 	Seconds  float64 `json:"restore_s"`
 }
@@ -112,7 +112,7 @@ func (f *Figure) beside(other *Figure, of func(*Sample) float64) float64 {
 	return host.Median(x)
 }
 
-// What is asked of a sample.
+// Figures of a sample.
 func rate(s *Sample) float64     { return s.PerSecond }
 func med(s *Sample) float64      { return s.Med }
 func p95(s *Sample) float64      { return s.P95 }

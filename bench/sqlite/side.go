@@ -24,7 +24,8 @@ const (
 // appName begins the names of the app's files.
 const appName = "counter.db"
 
-// agent is the program that replicates the database at path to a prefix of the bucket, with what it is to run, if anything. nil: there is none.
+// agent is the program that replicates the database at path to a prefix of the bucket, with the command it runs, if any. nil: there is
+// none.
 func (b *bench) agent(side, dir, prefix string, run ...string) (*proctest.Process, error) {
 	path, log := filepath.Join(dir, appName), filepath.Join(dir, "agent.log")
 	switch side {
@@ -50,7 +51,7 @@ func (b *bench) agent(side, dir, prefix string, run ...string) (*proctest.Proces
 	return b.onAppCore(log, args...), nil
 }
 
-// restore is the command that makes the database at to from what is below a prefix of the bucket.
+// restore is the command that makes the database at to from a prefix of the bucket.
 func (b *bench) restore(side, dir, prefix, to string) ([]string, error) {
 	if side == litestream {
 		config, err := b.litestreamConfig(dir, prefix)
@@ -137,7 +138,7 @@ func (b *bench) stand(ctx context.Context, side string, mb int) (s *stand, err e
 	})
 }
 
-// until waits for what a process must do within a minute.
+// until waits for an action of a process, at most a minute.
 func (s *stand) until(ctx context.Context, p *proctest.Process, fails string, done func() bool) error {
 	for limit := time.Now().Add(time.Minute); !done(); {
 		if !p.Running() || time.Now().After(limit) || ctx.Err() != nil {
@@ -160,7 +161,7 @@ func (s *stand) kill() (err error) {
 	return err
 }
 
-// end kills what runs, and removes the files and what is in the bucket.
+// end kills the processes, and removes the files and the bucket's content.
 func (s *stand) end() error {
 	return errors.Join(s.kill(), os.RemoveAll(s.dir), s.b.forget(s.prefix))
 }

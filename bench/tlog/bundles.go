@@ -25,7 +25,7 @@ const (
 	bundleWriters = 1024
 )
 
-// Bundles says what reading full bundles of entries cost a server, asked for with gzip.
+// Bundles is the server's cost of reading full bundles of entries with gzip.
 type Bundles struct {
 	Server string         `json:"server"`
 	Rounds []BundleSample `json:"rounds"`

@@ -12,14 +12,13 @@ import (
 	"time"
 )
 
-// cgroup is a group of processes with a limit of memory: below the group of this program, so that whatever holds for that one
-// still holds.
+// cgroup is a group of processes with a limit of memory, below the group of this program, whose own limits still hold.
 type cgroup struct{ dir string }
 
 // cgroupRoot is where systems of today mount them.
 const cgroupRoot = "/sys/fs/cgroup"
 
-// newCgroup makes a group, of version 1 or 2, whichever the system has for memory. The error says why it may not.
+// newCgroup makes a group, of version 1 or 2, as the system has for memory. The error says why it may not.
 func newCgroup(limit int64) (*cgroup, error) {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {

@@ -46,10 +46,10 @@ func flushed(said string) (int, error) {
 	return 0, nil
 }
 
-// diskUse is what a directory takes on the disk, by blocks and not by the lengths of files: a log in small files pays for each.
+// diskUse is a directory's size on the disk, by blocks and not by the lengths of files: a log in small files pays for each.
 type diskUse struct {
 	bytes int64 // of all files
-	log   int64 // of what is below wal/
+	log   int64 // of the files below wal/
 	files int   // without directories
 }
 
@@ -70,7 +70,7 @@ func use(dir string) (u diskUse, err error) {
 		if !ok {
 			return errors.New("this system does not count blocks")
 		}
-		bytes := st.Blocks * 512 // whatever the file system's own blocks are
+		bytes := st.Blocks * 512 // at any block size of the file system
 		u.bytes += bytes
 		if strings.HasPrefix(path, filepath.Join(dir, "wal")+string(filepath.Separator)) {
 			u.log += bytes

@@ -51,19 +51,19 @@ type Sample struct {
 	Stolen     float64 `json:"stolen_cpu"`          // of the machine, by its neighbours
 	Memory     int64   `json:"server_peak_rss_bytes"`
 	Size       int     `json:"tree_size"` // at the end
-	// Disk is what the data directory takes when the server has been stopped, without Log, which is Holdfast's log of commands:
-	// that one is dropped once what it says is in the store. Held is how many entries Disk is for.
+	// Disk is the size of the data directory after the server has stopped, without Log, which is Holdfast's log of commands. That is
+	// dropped once its effects are in the store. Held is how many entries Disk is for.
 	Disk     int64 `json:"disk_bytes"`
 	Held     int   `json:"disk_entries"`
 	Log      int64 `json:"disk_log_bytes"`
 	Files    int   `json:"files"`
 	Warnings int   `json:"load_warnings"` // lines of the hammer's; adds of ours that failed or were pushed back
 
-	// On MariaDB only: what it used of one processor, and for how long at most the log had more than was published, known to 0.2 s.
+	// On MariaDB only: its use of one processor, and the longest time that the log was ahead of its publication, known to 0.2 s.
 	Database float64  `json:"database_cpu,omitempty"`
 	Behind   *float64 `json:"published_behind_s,omitempty"`
 
-	// What the hammer does not tell without a terminal.
+	// Figures that the hammer does not print without a terminal.
 	Queue     *Spread `json:"time_in_queue,omitempty"`
 	Integrate *Spread `json:"time_to_integrate,omitempty"`
 }
@@ -98,7 +98,7 @@ func (f *Figure) median(of func(*Sample) float64) float64 {
 	return host.Median(x)
 }
 
-// What is asked of a sample.
+// Figures of a sample.
 func rate(s *Sample) float64   { return s.AddsPerSec }
 func cpu(s *Sample) float64    { return s.CPU }
 func queue(s *Sample) float64  { return avg(s.Queue) }
@@ -157,9 +157,9 @@ func (r *Report) beside(f *Figure, server string) *Figure {
 	return nil
 }
 
-// times is how many times as much f has as the other: the median over the rounds of the ratio within a round, where both were
-// measured one after the other, not the ratio of two medians, each of which may come from another spell of the machine. NaN if
-// there is nothing to compare.
+// times is how many times as much f has as the other. It is the median over the rounds of the ratio within a round, where both were
+// measured one after the other. The ratio of two medians would not do: each may come from another spell of the machine. NaN if there is
+// nothing to compare.
 func (f *Figure) times(other *Figure, of func(*Sample) float64) float64 {
 	if other == nil {
 		return math.NaN()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// load says what is sent to a server.
+// load is the requests to a server.
 type load struct {
 	Tool    string `json:"load"` // withHammer, withOurs
 	Writers int    `json:"writers"`
@@ -40,7 +40,7 @@ func (b *bench) args(l load, s *server, during time.Duration) []string {
 	}
 	most := l.Rate
 	if most == 0 {
-		most = 100000 // more than anybody here takes: the hammer knows no other way to say so
+		most = 100000 // more than any server here takes: the hammer has no other way to express it
 	}
 	args := []string{filepath.Join(b.tools, "hammer"), "--log_public_key=" + s.key, "--log_url=" + s.url, "--max_read_ops=0",
 		fmt.Sprintf("--num_writers=%d", l.Writers), fmt.Sprintf("--max_write_ops=%d", most), "--show_ui=false"}
@@ -110,7 +110,7 @@ func hammerWarnings(said string) (n int) {
 	return n
 }
 
-// ourReport takes the times and what went wrong.
+// ourReport reads the times and failures.
 func ourReport(l *loaded, failed error, said string, figures []byte) error {
 	var r struct {
 		PushedBack int     `json:"pushed_back"`
@@ -132,7 +132,7 @@ func ourReport(l *loaded, failed error, said string, figures []byte) error {
 	return nil
 }
 
-// lastLines of what a program said.
+// lastLines of a program's output.
 func lastLines(said string) string {
 	lines := strings.Split(strings.TrimSpace(said), "\n")
 	return strings.Join(lines[max(len(lines)-5, 0):], "\n")

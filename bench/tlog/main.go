@@ -1,22 +1,22 @@
-// Command tlog measures adds to a transparency log beside Tessera's own servers, which answer after the entry is durable just
-// as Holdfast does, in alternating rounds on one machine:
+// Command tlog measures adds to a transparency log beside Tessera's own servers, which answer after the entry is durable just as Holdfast
+// does, in alternating rounds on one machine:
 //
 //   - proofs: how long an add takes, for Holdfast alone, until the proof in its answer is verified;
-//   - hammer: Tessera's unmodified load tool against conformance-posix and Holdfast; with 16 writers also against a server
-//     around the Tessera library whose batches and checkpoints wait as little as the library allows (bench/tlog/personality);
-//   - ours: the same by `holdfast bench tlog`, which takes less of the processor and has the times of single adds; after each
-//     round the whole log is derived again with `holdfast tlog verify`;
+//   - hammer: Tessera's unmodified load tool against conformance-posix and Holdfast; with 16 writers also against a server around the
+//     Tessera library whose batches and checkpoints wait as little as the library allows (bench/tlog/personality);
+//   - ours: the same by `holdfast bench tlog`, which takes less of the processor and has the times of single adds; after each round the
+//     whole log is derived again with `holdfast tlog verify`;
 //   - small: the machine of Tessera's published report, with one processor and 1 GB of memory, and its load;
 //   - mysql: Tessera's conformance/mysql v1.0.2 on MariaDB, and Holdfast publishing to the same MariaDB;
 //   - bundles: full bundles of entries read with gzip, as the monitors of a log do;
 //   - many: a thousand logs in one server, for Holdfast alone.
 //
-// It prints a table in the shape of that report with the servers' CPU and bytes on disk per add, says of each bar the project
-// set itself whether it was reached, and leaves every round as JSON and a plot.
+// It prints a table in the shape of that report with the servers' CPU and bytes on disk per add. It says of each of the project's own bars
+// whether it was reached, and leaves every round as JSON and a plot.
 //
-// What it measures is the growth of the tree over a window, by the size in the checkpoint; the load is paced so that it never
-// waits for its own budget. A load tool needs the processor as well: at many writers on few cores the ratio of rates says less
-// about the servers than their CPU per add does.
+// It measures the growth of the tree over a window, by the size in the checkpoint. The load is paced so that it never waits for its own
+// budget. A load tool needs the processor as well. At many writers on few cores the ratio of rates says less about the servers than their
+// CPU per add does.
 package main
 
 import (
@@ -113,8 +113,8 @@ func numbers(list string) (out []int, err error) {
 	return out, nil
 }
 
-// run measures the parts asked for. A part that fails does not keep the next one from being measured, and what was measured is
-// shown and written all the same; the end of ctx ends them all.
+// run measures the parts asked for. A part that fails does not keep the next one from being measured, and the results so far are shown and
+// written all the same. The end of ctx ends them all.
 func (b *bench) run(ctx context.Context, which []string, jsonFile, plotFile string) error {
 	for _, name := range which {
 		if !slices.ContainsFunc(parts, func(p part) bool { return p.name == name }) {

@@ -24,7 +24,7 @@ const (
 	manyAdders = 50
 )
 
-// ManyLogs says what a server with so many logs takes.
+// ManyLogs is the resources of a server with so many logs.
 type ManyLogs struct {
 	Logs   int     `json:"logs"`
 	Rate   int     `json:"adds_per_second"` // of all together

@@ -13,13 +13,12 @@ import (
 	"github.com/holdfastdb/holdfast/bench/host"
 )
 
-// place is the part of the machine that a server and its load get, and what else is special there; the zero place is all of the
-// machine for both.
+// place is the part of the machine that a server and its load get, with its special settings. The zero place is all of the machine for
+// both.
 type place struct {
 	server, load []string // words before the command lines
 	flags        []string // more flags of the server
-	// during is called when the window begins, and what it returns when the window is over, to write what it saw into the
-	// sample. Optional.
+	// during is called when the window begins, and its result when the window is over, to write its findings into the sample. Optional.
 	during func(s *server) (over func(*Sample) error, err error)
 }
 

@@ -19,7 +19,7 @@ var mysqlLoad = load{Tool: withOurs, Writers: 256}
 // mysqlRounds is how often each server is measured.
 const mysqlRounds = 1
 
-// mysqlPassword is for users of a database that nobody else can reach and that is thrown away.
+// mysqlPassword is for users of a database that no other program can reach and that is thrown away.
 const mysqlPassword = "bench"
 
 // behindEvery is how often it is looked how much of a log has been published; what is behind is known to within twice that.
@@ -110,8 +110,8 @@ func databaseCPU(m *proctest.MariaDB) (over func(*Sample) error, err error) {
 	}, nil
 }
 
-// behind watches until ctx ends and returns for how long at most the log had more than was published. What is not published when
-// ctx ends counts as well.
+// behind watches until ctx ends and returns the longest time that the log was ahead of its publication. Entries unpublished when ctx ends
+// count as well.
 func behind(ctx context.Context, url string, tables tlogmysql.Tables) (most time.Duration, err error) {
 	var waiting []mark
 	tick := time.NewTicker(behindEvery)

@@ -97,7 +97,7 @@ func label(l load) string {
 	return fmt.Sprintf("%d writers", l.Writers)
 }
 
-// orNone is 0, which is drawn as nothing, for what is no number.
+// orNone replaces NaN by 0, which is drawn as nothing.
 func orNone(v float64) float64 {
 	if math.IsNaN(v) {
 		return 0

@@ -1,8 +1,8 @@
 package main
 
-// Published is one run of Tessera's published performance report: an e2-micro machine (one shared core, 1 GB) with the server
-// on it, the load from another machine, a reading of a window of 30 s. Times are averages of intervals, and those to
-// integrate include up to 0.6 s of the load tool's own polling.
+// Published is one run of Tessera's published performance report. The server was on an e2-micro machine (one shared core, 1 GB), the load
+// on another machine. The reading is of a window of 30 s. Times are averages of intervals, and those to integrate include up to 0.6 s of
+// the load tool's own polling.
 type Published struct {
 	Run       string    `json:"run"`
 	PerSecond float64   `json:"adds_per_second"`

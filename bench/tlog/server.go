@@ -105,7 +105,7 @@ func size(url string) (int, error) {
 	return strconv.Atoi(lines[1])
 }
 
-// freeAddress is an address nobody listens on right now.
+// freeAddress is an address without a listener.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

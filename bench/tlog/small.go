@@ -13,16 +13,16 @@ import (
 // smallMemory is what the small machine has, in bytes.
 const smallMemory = 1 << 30
 
-// The loads of the small machine: the flags of the published report, the same from our tool, and what its operator then made
-// of them by hand (see published): 600 writers that send as fast as they can.
+// The loads of the small machine: the flags of the published report, the same from our tool, and its operator's later change by hand. That
+// is 600 writers that send as fast as they can (see published).
 var smallLoads = []load{
 	{Tool: withHammer, Writers: 512, Rate: 512, Published: true},
 	{Tool: withOurs, Writers: 512, Rate: 512},
 	{Tool: withOurs, Writers: 600},
 }
 
-// smallMachine measures on what the published report was made on: one processor, with the load on another, and 1 GB. The
-// report's has the operating system in its memory as well.
+// smallMachine measures on the published report's machine: one processor, with the load on another, and 1 GB. The report's has the
+// operating system in its memory as well.
 func (b *bench) smallMachine(ctx context.Context) error {
 	cores, err := allowedCores()
 	if err != nil {
@@ -56,7 +56,7 @@ func (b *bench) smallMachine(ctx context.Context) error {
 	return nil
 }
 
-// measureSmall gives each server a cgroup of its own, if one may be made: pages of files that the one before wrote are not its.
+// measureSmall gives each server a cgroup of its own, if one may be made. A server must not be charged for file pages of the previous one.
 func (b *bench) measureSmall(ctx context.Context, f *Figure, window time.Duration, at place) (err error) {
 	if g, none := newCgroup(smallMemory); none == nil {
 		defer func() { err = errors.Join(err, g.close()) }()

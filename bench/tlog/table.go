@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// places in the order in which they are shown, with what stands above their part of the table.
+// places in display order, with the titles of their parts of the table.
 var places = []struct{ name, title string }{
 	{wholeMachine, "Server and load on the whole machine"},
 	{smallMachine, "One processor and 1 GB for the server, as in the published report"},

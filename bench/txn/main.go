@@ -1,6 +1,6 @@
-// Command txn measures transactions on rows without SQL and without the wire: sysbench's shapes over doors/sql/txn, on a whole member in this process,
-// with every commit synced. What it prints is what the doors in front of it can reach at most, and what they cost beside it. It is no comparison with another
-// server: bench/sql is.
+// Command txn measures transactions on rows without SQL and without the wire. It runs sysbench's shapes over doors/sql/txn, on a whole
+// member in this process, with every commit synced. Its figures are the upper bound for the doors in front of it, and show their cost. It
+// is no comparison with another server: bench/sql is.
 package main
 
 import (
@@ -110,7 +110,7 @@ func (b *bench) run(ctx context.Context, below string) error {
 	return nil
 }
 
-// What the project has set itself.
+// The project's goals.
 const (
 	leastRowsPerSecond = 60_000
 	mostDiskRatio      = 1.6

@@ -88,7 +88,7 @@ func (m *member) create(ctx context.Context, tables int) error {
 	return nil
 }
 
-// raise has the cluster know tables: the server has a worker for that, which is no part of what is measured.
+// raise has the cluster know tables: the server has a worker for that, which is outside the measurement.
 func (m *member) raise(ctx context.Context) error {
 	_, id := m.node.IDs()
 	part := emember.Part{RaiseLevel: &emember.RaiseLevel{Level: m.node.KnownLevel(), Members: []uint64{id}}}

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// archivedServer writes some keys with the machines of this build and returns the URL of an archive of that, the index of a snapshot in it,
+// archivedServer writes some keys with the machines of this build. It returns the URL of an archive of that, the index of a snapshot in it,
 // that of the eighth key, and the last index. The server has entries of its own among them, so that no index follows from another.
 func archivedServer(t *testing.T) (url string, first, eighth, last uint64) {
 	t.Helper()
@@ -138,7 +138,7 @@ func TestAnArchiveFromTheCommandLine(t *testing.T) {
 	}
 }
 
-// TestWhatARestoreRefusesCanBeFollowed: one line that says what, where and what to do next, and what it says to do helps.
+// TestWhatARestoreRefusesCanBeFollowed: one line with the fault, the place and the remedy, and the remedy helps.
 func TestWhatARestoreRefusesCanBeFollowed(t *testing.T) {
 	url, first, _, _ := archivedServer(t)
 	root := strings.TrimPrefix(url, "file://")

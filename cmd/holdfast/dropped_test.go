@@ -59,7 +59,8 @@ func sslRequest(c net.Conn) error {
 	return err
 }
 
-// TestADroppedAuthorityEndsItsConnections at every door: SIGHUP lets nobody go on whom a new connection would be refused, and leaves the others alone.
+// TestADroppedAuthorityEndsItsConnections at every door: SIGHUP ends each connection that would be refused as a new one, and leaves the
+// others alone.
 func TestADroppedAuthorityEndsItsConnections(t *testing.T) {
 	t.Parallel()
 	stays, goes := newAuthority(t), newAuthority(t)
@@ -149,7 +150,7 @@ func TestADroppedAuthorityEndsItsConnections(t *testing.T) {
 			}
 			continue
 		}
-		c.SetReadDeadline(time.Now().Add(50 * time.Millisecond)) // nobody has anything to say
+		c.SetReadDeadline(time.Now().Add(50 * time.Millisecond)) // no side has anything to say
 		if _, err := io.Copy(io.Discard, c.r); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: a client of the authority that stays: %v", name, err)
 		}

@@ -55,7 +55,7 @@ func dtmBegin(t *testing.T, out io.Writer, env map[string]string, s *conf.Settin
 	return r, nil
 }
 
-// portOf is a port nobody listens on.
+// portOf is a port without a listener.
 func portOf(t *testing.T) string {
 	_, port, err := net.SplitHostPort(freeAddr(t))
 	if err != nil {
@@ -110,7 +110,7 @@ func TestTheCommandLineUnderTheNameDTM(t *testing.T) {
 	}
 }
 
-// TestUnderTheNameDTM: the file's ports and times are those of the server, over HTTP and gRPC, at every address of the machine; it keeps
+// TestUnderTheNameDTM: the file's ports and times are those of the server, over HTTP and gRPC, at every address of the machine. It keeps
 // its transactions over a restart, and says once that it needs no database.
 func TestUnderTheNameDTM(t *testing.T) {
 	t.Parallel()

@@ -54,8 +54,8 @@ func TestTheLogLiesWhereItIsTold(t *testing.T) {
 	}
 }
 
-// TestTheDataOfAnEtcdIsTakenOver: an etcd's database and log are brought over at the first start and never again; its files stay as
-// they are, and what a start cannot take over it refuses.
+// TestTheDataOfAnEtcdIsTakenOver: an etcd's database and log are brought over at the first start and never again. Its files stay as they
+// are, and a start refuses anything it cannot take over.
 func TestTheDataOfAnEtcdIsTakenOver(t *testing.T) {
 	t.Parallel()
 	args, _ := etcdAlone(t, "http")

@@ -58,8 +58,8 @@ func tlogLogging(t *testing.T, data string, args ...string) (*tlogServer, *said)
 	return &tlogServer{serveLogging(t, out, data, append([]string{"--tlog", at}, args...)...), t, "http://" + at}, out
 }
 
-// TestAnOldCopySignsNothing: a copy of a data directory as of 300 entries is started after 600 were published. What knows better is a
-// place, or, where none was, the note beside the key.
+// TestAnOldCopySignsNothing: a copy of a data directory as of 300 entries is started after 600 were published. The proof is in a
+// place of publication or, without one, in the note beside the key.
 func TestAnOldCopySignsNothing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -157,8 +157,8 @@ func TestAnOldSnapshotSignsNothing(t *testing.T) {
 	s.wantHeld(out, key, 300, "default.highest beside its key: it has 600 entries, the log 300")
 }
 
-// TestALeaderWithAnOlderNoteGoesOn: each of three members has keys of its own. The one that comes to lead has signed nothing yet, and
-// knows what was signed meanwhile from having followed; it goes on, and so does the first after it.
+// TestALeaderWithAnOlderNoteGoesOn: each of three members has keys of its own. The new leader has signed nothing yet, and knows the
+// signatures of others as a former follower. It goes on, and so does the first after it.
 func TestALeaderWithAnOlderNoteGoesOn(t *testing.T) {
 	t.Parallel()
 	keys := filepath.Join(t.TempDir(), "keys")

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// A member's process is stopped, as by a debugger, a hypervisor or a disk that hangs; its kernel goes on accepting connections, and nobody writes. Within
-// three seconds the status of each other member says since when it is unreachable, their metrics and logs say so too, and when it is back
-// it says itself that it did nothing for a while.
+// A member's process is stopped, as by a debugger, a hypervisor or a disk that hangs. Its kernel goes on accepting connections, and there
+// are no writes. Within three seconds the status of each other member says since when it is unreachable, and their metrics and logs say so
+// too. When it is back it says itself that it did nothing for a while.
 func TestAFrozenMemberIsNoticed(t *testing.T) {
 	t.Parallel()
 	c := proctest.Start(t, 3)

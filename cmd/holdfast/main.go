@@ -1,7 +1,7 @@
 // Command holdfast is the one program of Holdfast: the server (serve) and the tools an operator needs beside it.
 //
-// It holds no logic of its own: commands parse flags, call the package that knows, and print. Every error is one line,
-// "holdfast: what: why; what to do next", and exits with 1, or with 2 when the command line itself is wrong.
+// It holds no logic of its own: commands parse flags, call the package that knows, and print. Every error is one line, "holdfast: what:
+// why; what to do next". The exit status is 1, or 2 when the command line itself is wrong.
 package main
 
 import (
@@ -39,8 +39,8 @@ func commands() []*cli.Command {
 		[]*cli.Command{migrate.Command(all), cli.VersionCommand()})
 }
 
-// heapSample is after how many bytes of allocations one is noted for the heap profile (GET /debug/pprof/heap of --admin). At Go's half a mebibyte every
-// buffer for a large value is noted with its stack, which is 1 to 2 % of the CPU of such a load.
+// heapSample is the number of allocated bytes between two samples of the heap profile (GET /debug/pprof/heap of --admin). At Go's half a
+// mebibyte every buffer for a large value is recorded with its stack. That is 1 to 2 % of the CPU of such a load.
 const heapSample = 8 << 20
 
 func main() {

@@ -221,8 +221,8 @@ func step(t *testing.T, line string, words map[string]string) []string {
 	return strings.Fields(line)[2:] // without "holdfast serve"
 }
 
-// The runbook "Move a member, renumber the cluster" is carried out as it is written, with TLS between members: one moves, all move one after
-// the other, and all at once, with the log's addresses or without any.
+// The runbook "Move a member, renumber the cluster" is carried out as it is written, with TLS between members. One moves, all move one
+// after the other, and all at once, with the log's addresses or without any.
 func TestTheRunbookMovesMembers(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t, false, secured(t, false)...)
@@ -339,8 +339,8 @@ func TestAMemberThatIsNotToldToListen(t *testing.T) {
 	c.restart("n3", bare("--peer", c.peers["n3"])...)
 }
 
-// A data directory that is another member's is refused, by name and by address, in one line that says whose it is. One of a name that is
-// nobody's is a warning.
+// A data directory that is another member's is refused, by name and by address, in one line that says whose it is. An unknown name is a
+// warning.
 func TestSwappedDirectoriesAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, etcd := range []bool{false, true} {

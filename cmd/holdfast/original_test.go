@@ -27,8 +27,8 @@ var originals = map[string]struct {
 	}},
 }
 
-// TestAFileOfTheOriginalIsNamed: whoever gives the file of another program for a snapshot is told whose it is, and a command that takes it. The help
-// and the page on it know that command.
+// TestAFileOfTheOriginalIsNamed: an operator who gives another program's file for a snapshot is told which program it is of, and the
+// command that takes it. The help and the page on it know that command.
 func TestAFileOfTheOriginalIsNamed(t *testing.T) {
 	for _, d := range all {
 		o, ok := originals[d.Name]

@@ -86,8 +86,8 @@ func TestMembersAreNotClients(t *testing.T) {
 	}
 }
 
-// A cluster that was begun with one authority for all goes on, one with names too, and one whose members have an authority of
-// their own.
+// A cluster that was begun with one authority for all goes on. So does one with names too, and one whose members have an authority of their
+// own.
 func TestClustersBeginUnderEveryRule(t *testing.T) {
 	t.Parallel()
 	a, members := newAuthority(t), newAuthority(t)

@@ -43,8 +43,8 @@ func writeFile(t *testing.T, path, text string) {
 	}
 }
 
-// TestAPublicLog: an address for reading alone, tokens for adding with a rate and a quota, over TLS; kv has its room whatever the log was
-// filled with.
+// TestAPublicLog: an address for reading alone, tokens for adding with a rate and a quota, over TLS. kv has its room however full the log
+// is.
 func TestAPublicLog(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -152,7 +152,7 @@ func TestAKeyBesideARunningServerIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFile(t, file, string(b))
-	out.line(t, "the key is there", "default.key") // though nobody adds
+	out.line(t, "the key is there", "default.key") // even without adds
 	if code, body := s.add("/add", "goes on"); code != 200 {
 		t.Errorf("add: %d %s", code, body)
 	}
@@ -222,7 +222,7 @@ func TestPublishedCheckpointsAlone(t *testing.T) {
 	refuses(t, "give --tlog-publish", "serve", "--data", data, "--tlog-checkpoints", "published")
 	refuses(t, "choose signed or published", "serve", "--data", data, "--tlog-checkpoints", "all")
 
-	// What is published is checked and put again by a command.
+	// A publication is checked and put again by a command.
 	if err := os.Remove(filepath.Join(www, "tile", "entries", "000.p", "121")); err != nil {
 		t.Fatal(err)
 	}

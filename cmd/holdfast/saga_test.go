@@ -162,13 +162,13 @@ func TestSagasFromTheCommandLine(t *testing.T) {
 	}
 }
 
-// TestOperatorsPortsAreNeverCalled: whoever submits a transaction cannot have the server talk to its own admin port, by any name.
+// TestOperatorsPortsAreNeverCalled: a client that submits a transaction cannot have the server talk to its own admin port, by any name.
 func TestOperatorsPortsAreNeverCalled(t *testing.T) {
 	t.Parallel()
 	s := serveSaga(t, t.TempDir())
 	_, port, _ := strings.Cut(s.adminAddr, ":")
 	for i, host := range []string{"127.0.0.1", "localhost", "0.0.0.0", "[::ffff:127.0.0.1]", "127.1", "0x7f000001"} {
-		if code, body := s.submit(fmt.Sprintf("own-%d", i), "http://"+host+":"+port+"/v1/saga/resume", ""); code != 425 { // it goes on, and comes to nothing
+		if code, body := s.submit(fmt.Sprintf("own-%d", i), "http://"+host+":"+port+"/v1/saga/resume", ""); code != 425 { // it goes on, and fails
 			t.Errorf("%s: %d %s", host, code, body)
 		}
 	}
@@ -177,7 +177,7 @@ func TestOperatorsPortsAreNeverCalled(t *testing.T) {
 	}
 }
 
-// TestRestoredSagasAreHeld: a copy of a server calls nobody until an operator says so.
+// TestRestoredSagasAreHeld: a copy of a server calls no service until an operator says so.
 func TestRestoredSagasAreHeld(t *testing.T) {
 	t.Parallel()
 	s := serveSaga(t, t.TempDir())

@@ -18,8 +18,8 @@ import (
 
 var nextTime = regexp.MustCompile(`"next_cron_time":"([^"]*)",`)
 
-// TestAStrangerChangesAndSeesNoTransactions: with users, tokens and TLS on, whoever has none of the tokens is refused by each protocol, for
-// a submit, a query, an abort and whatever else there is; transactions stand where they stood, and no service is called.
+// TestAStrangerChangesAndSeesNoTransactions, with users, tokens and TLS on. A client without a token is refused by each protocol, for a
+// submit, a query, an abort and everything else. Transactions stand where they stood, and no service is called.
 func TestAStrangerChangesAndSeesNoTransactions(t *testing.T) {
 	// With users a change also needs a pass in the log, which is a second line; without them the door's own is the only one.
 	for _, users := range []bool{true, false} {
@@ -89,7 +89,7 @@ func strangers(t *testing.T, users bool) {
 		}
 		return answer
 	}
-	// What there is to change: a message and a TCC that may be submitted or aborted, each of which would call a service, and a topic.
+	// Things to change: a message and a TCC that may be submitted or aborted, each of which would call a service, and a topic.
 	step := s.steps.URL + "/do"
 	ours("POST", "/api/dtmsvr/prepare", fmt.Sprintf(`{"gid":"held","trans_type":"msg","query_prepared":%q,"steps":[{"action":%q}],"payloads":["SECRET"]}`, step, step))
 	ours("POST", "/api/dtmsvr/prepare", `{"gid":"booked","trans_type":"tcc"}`)
@@ -192,7 +192,7 @@ func strangers(t *testing.T, users bool) {
 			unchanged(what)
 		}
 	}
-	// Without TLS nobody is heard at all.
+	// Without TLS no request is read at all.
 	if res, err := http.Get("http://" + s.at + "/api/dtmsvr/all"); err == nil {
 		res.Body.Close()
 		if res.StatusCode == 200 {
@@ -202,7 +202,7 @@ func strangers(t *testing.T, users bool) {
 	if _, err := grpcAsk(t, grpcAt, nil, owner, "NewGid", nil); err == nil {
 		t.Error("gRPC is answered in cleartext")
 	}
-	// And who has a token does all three, by each protocol: what was refused would have been done.
+	// And a client with a token does all three, by each protocol: the refused requests would have succeeded.
 	if code, answer := ask("POST", "/api/json-rpc", owner, fmt.Sprintf(`{"jsonrpc":"2.0","id":"1","method":"abort","params":%s}`, booked)); code != 200 ||
 		!strings.Contains(answer, `"error":null`) {
 		t.Errorf("JSON-RPC with a token: %d %s", code, answer)

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestASagaDoesNotWriteKeys: a step may not lead to a port at which this server serves clients, its own or another door's, unless an operator has
-// named that port.
+// TestASagaDoesNotWriteKeys: a step may not lead to a port at which this server serves clients, its own or another door's. Only a port that
+// an operator has named is allowed.
 func TestASagaDoesNotWriteKeys(t *testing.T) {
 	kv := freeAddr(t)
 	_, port, _ := strings.Cut(kv, ":")

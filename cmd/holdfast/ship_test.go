@@ -73,8 +73,8 @@ func chainEnds(t *testing.T, dir string, timeline, from uint64) uint64 {
 	}
 }
 
-// TestAServerShipsItsLog to a directory: what is written appears there, an idle server asks nothing, one that is started again goes on where
-// the archive ends, and operators see all that.
+// TestAServerShipsItsLog to a directory: writes appear there, an idle server asks nothing, and a restarted one continues where the archive
+// ends. Operators see all that.
 func TestAServerShipsItsLog(t *testing.T) {
 	t.Parallel()
 	data, dir := t.TempDir(), t.TempDir()

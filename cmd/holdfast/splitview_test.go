@@ -165,9 +165,9 @@ func rowAt(space, level byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(row(space), level), n)
 }
 
-// TestASplitViewCannotBeServed: somebody who can write into the store, checksums included, changes what the log says. The leader
-// signs nothing that its contents do not give, the scrub finds what no signature rests on, and each names the place and what both
-// sides say. A byte that flips in a file stops the server, which names the file and where in it.
+// TestASplitViewCannotBeServed: an attacker who can write into the store, checksums included, changes the log's content. The leader signs
+// nothing that its contents do not give, and the scrub finds any unsigned change. Each names the place and both sides' values. A byte that
+// flips in a file stops the server, which names the file and where in it.
 func TestASplitViewCannotBeServed(t *testing.T) {
 	data := t.TempDir()
 	s := serveTlog(t, data, "--tlog-origin", "log.example/2026")

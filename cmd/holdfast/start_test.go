@@ -20,7 +20,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/server"
 )
 
-// freeAddr is an address nobody listens on right now, that no other test of this process was given, and that no outgoing connection takes.
+// freeAddr is an address without a listener, that no other test of this process was given, and that no outgoing connection takes.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	addr, err := proctest.FreeAddress()

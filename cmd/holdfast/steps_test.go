@@ -10,8 +10,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestEachStepOfAWriteIsCountedForEveryProtocol: whichever protocol a write comes by, decode and reply go up by one, and so does each
-// step between them, at least: workers propose commands too.
+// TestEachStepOfAWriteIsCountedForEveryProtocol: for a write by any protocol, decode and reply go up by one. Each step between them goes up
+// by one at least: workers propose commands too.
 func TestEachStepOfAWriteIsCountedForEveryProtocol(t *testing.T) {
 	s := serveTlog(t, t.TempDir(), "--tlog-origin", "log.example/2026")
 	client := s.client(t, nil)
@@ -43,7 +43,7 @@ func TestEachStepOfAWriteIsCountedForEveryProtocol(t *testing.T) {
 		before := counted(s.Host().Steps)
 		write()
 		after := counted(s.Host().Steps)
-		// A step is counted when it is over: the reply when the answer is on its way, apply when those who wait have been woken.
+		// A step is counted when it is over: the reply when the answer is on its way, apply when the waiting callers have been woken.
 		missing := func() bool {
 			for _, step := range []string{"propose", "append", "sync", "commit", "apply", "reply"} {
 				if after[step] == before[step] {

@@ -64,8 +64,8 @@ func filesBelow(dir string) (all []string) {
 }
 
 // TestAnArchiveThatIsAway: the archive's directory is another one than before, or there is none, as after a disk was unmounted. No write is
-// answered at --ack archive, nothing is put where the archive was, and each place at which an operator looks says so; writes at commit go
-// on. The server may be started again meanwhile. When the archive is back it goes on by itself, and everything is in it.
+// answered at --ack archive, nothing is put in the archive's place, and each of the operator's sources says so. Writes at commit go on. The
+// server may be started again meanwhile. When the archive is back it goes on by itself, and everything is in it.
 func TestAnArchiveThatIsAway(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

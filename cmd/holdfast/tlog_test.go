@@ -132,7 +132,7 @@ func TestALogFromItsFirstStart(t *testing.T) {
 			t.Fatalf("add: %d %s", code, body)
 		}
 	}
-	s.checkpoint("/checkpoint", key, 300) // although nobody asked for it
+	s.checkpoint("/checkpoint", key, 300) // although no client asked for it
 	code, body := s.add("/add?proof=1", "proved")
 	p, err := tiles.ParseTlogProof([]byte(body))
 	if code != 200 || err != nil {
@@ -199,8 +199,8 @@ func TestALogFromItsFirstStart(t *testing.T) {
 	}
 }
 
-// TestARestoredLogIsHeld: a snapshot of 5,000 entries is restored after the original has published 9,000. It takes no entries, and
-// goes on only if 5,000 were the last anybody saw.
+// TestARestoredLogIsHeld: a snapshot of 5,000 entries is restored after the original has published 9,000. It takes no entries, and goes on
+// only if 5,000 were the last that any reader saw.
 func TestARestoredLogIsHeld(t *testing.T) {
 	t.Parallel()
 	data, published := t.TempDir(), filepath.Join(t.TempDir(), "www")
@@ -413,8 +413,8 @@ func TestABucketIsALogOfItsOwn(t *testing.T) {
 	refuses(t, "no credentials; set AWS_ACCESS_KEY_ID", "serve", "--data", filepath.Join(data, "none"), "--tlog-publish", "s3://logs/b")
 }
 
-// TestLogsAreBoundedByMemory: every member keeps the hashes on the right edge of every log in memory, so there are no more logs than --memory has room
-// for. The operator is told with the request that would be too much.
+// TestLogsAreBoundedByMemory: every member keeps the hashes on the right edge of every log in memory. So there are no more logs than
+// --memory has room for. The operator is told with the request that would be too much.
 func TestLogsAreBoundedByMemory(t *testing.T) {
 	s := serveTlog(t, t.TempDir(), "--memory", "111MiB")
 	created := 0

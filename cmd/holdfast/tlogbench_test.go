@@ -65,7 +65,7 @@ func TestBenchTlog(t *testing.T) {
 		}
 	}
 
-	// Whoever answers another index than the entry has is found out; so is one whose tiles are of another log.
+	// A log that answers another index than the entry has is found out; so is one whose tiles are of another log.
 	liar := through(t, s.url, func(path string, n int64, b []byte) (int, []byte) {
 		if index, err := strconv.Atoi(string(b)); err == nil && path == "/add" && n == 20 {
 			return 200, []byte(strconv.Itoa(index - 1))
@@ -101,7 +101,7 @@ func TestBenchTlog(t *testing.T) {
 	})
 	refuses(t, "checkpoint: the log is broken: size ", "bench", "tlog", back, "--vkey", vkey, "--rate", "100", "--duration", "1h")
 
-	// "Later" is obeyed and counted; an outcome nobody knows is a failure, and the entry is not sent again.
+	// "Later" is obeyed and counted; an unknown outcome is a failure, and the entry is not sent again.
 	busy := through(t, s.url, func(path string, n int64, b []byte) (int, []byte) {
 		if path == "/add" && n <= 3 {
 			return 503, nil
@@ -132,8 +132,8 @@ func bench(t *testing.T, args ...string) (r hammer.Report) {
 	return r
 }
 
-// through is a proxy of a log that changes its answers. change gets the path, how many requests of POST there were, and what
-// the log said, and returns what is said instead; an answer of 503 or 500 to a POST means that the log is not asked.
+// through is a proxy of a log that changes its answers. change gets the path, the number of POST requests so far, and the log's answer, and
+// returns the answer to give. An answer of 503 or 500 to a POST means that the log is not asked.
 func through(t *testing.T, to string, change func(path string, n int64, b []byte) (int, []byte)) string {
 	t.Helper()
 	u, err := url.Parse(to)

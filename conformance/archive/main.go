@@ -1,10 +1,10 @@
-// Command archive has a Holdfast ship its log to object stores that others have made, takes its disk away, and brings everything back from
-// there: to plain files, to gofakes3, and to versitygw, a server of S3 on files (scripts/versitygw.sh). Each store is asked first whether it
-// keeps the conditions that an archive stands on. What is restored is read by an unmodified etcdctl.
+// Command archive has a Holdfast ship its log to third-party object stores, takes its disk away, and brings everything back from there. The
+// stores are plain files, gofakes3, and versitygw, a server of S3 on files (scripts/versitygw.sh). Each store is asked first whether it
+// keeps the conditions that an archive stands on. An unmodified etcdctl reads the restored server.
 //
 //	archive [-quick]
 //
-// A quick run does without versitygw. One that is not writes RESULTS-archive.md. What disks and stores do while they fail is in
+// A quick run does without versitygw. One that is not writes RESULTS-archive.md. The behaviour of failing disks and stores is in
 // conformance/crash.
 package main
 

@@ -133,8 +133,8 @@ func conditions(ctx context.Context, p *place) (string, error) {
 // streamed is the size of a stream that goes to a bucket in parts.
 const streamed = objstore.OncePut + 1<<20
 
-// streams asks the store for what large objects stand on. Of two who create one at the same time, one succeeds where the server judges that
-// when an upload in parts is completed; of one after the other, the first, everywhere.
+// streams asks the store for the conditions that large objects need. Of two simultaneous creators, one succeeds where the server judges the
+// condition when an upload in parts is completed. Of two in sequence the first succeeds, everywhere.
 func streams(ctx context.Context, s objstore.Store, judged bool) error {
 	body := func(w int) []byte { return bytes.Repeat([]byte{byte('a' + w)}, streamed) }
 	put := func(w int) error {

@@ -1,10 +1,10 @@
-// Command clientsuite runs the test suites of client libraries, unchanged, against Holdfast under the name etcd, or against the
-// original. scripts/clientsuites.sh builds what it needs. It judges no single answer: the suites do.
+// Command clientsuite runs the test suites of client libraries, unchanged, against Holdfast under the name etcd, or against the original.
+// scripts/clientsuites.sh builds what it needs. It judges no single answer: the suites do.
 //
 //	clientsuite [-against ours|original] [-only SUITE]
 //
-// A suite whose server is missing may skip itself and look green, so passes are counted: fewer than the original's end the run
-// with status 1, and so does a failure that is not in known_failures.txt. Each run replaces its cells of RESULTS-clients.md.
+// A suite whose server is missing may skip itself and look green, so passes are counted. Fewer than the original's end the run with status
+// 1, and so does a failure that is not in known_failures.txt. Each run replaces its cells of RESULTS-clients.md.
 package main
 
 import (

@@ -159,7 +159,7 @@ func serve(root, bin, log string, flags []string) (stop func(), err error) {
 	for _, args := range [][]string{{"user", "add", "root:rootpwd"}, {"role", "add", "root"}, {"user", "grant-role", "root", "root"}} {
 		var out []byte
 		for try := range 50 {
-			// A server of somebody else on the port would be asked instead of ours, which has then ended.
+			// If ours has ended, another program's server on the port would be asked instead.
 			if !server.Running() {
 				err = fmt.Errorf("the server ended: %w", server.ExitError())
 				break

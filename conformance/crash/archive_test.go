@@ -173,8 +173,8 @@ func (g *gone) said(text string) {
 	}
 }
 
-// TestTheDiskIsGone: all members are killed under load, and their disks with them. What is restored from the bucket has every write that
-// was said to be there, on every door, and of those answered at commit all up to the last one it has.
+// TestTheDiskIsGone: all members are killed under load, and their disks with them. The restore from the bucket has every write that was
+// acknowledged as archived, on every door. Of the writes answered at commit it has all up to its last one.
 func TestTheDiskIsGone(t *testing.T) {
 	processTest(t, false)
 	beside(t)
@@ -265,7 +265,7 @@ func diskGone(t *testing.T, r *rand.Rand, nodes, round int) (sums map[string]int
 		}
 	}
 	time.Sleep(between(r, 500*time.Millisecond, 3*time.Second))
-	if !eventually(t, g.someStored) { // a busy machine may have come to nothing yet
+	if !eventually(t, g.someStored) { // a busy machine may have archived nothing yet
 		t.Errorf("nothing was said to be in the bucket (%s)", mode.name)
 	}
 	if r.IntN(2) == 0 { // the shipper goes first, and comes back or leaves it to another
@@ -322,8 +322,8 @@ func (g *gone) restored(t *testing.T, b *bucket.Bucket, keys, mode string) map[s
 	if err != nil {
 		t.Fatalf("restore: %v\n%s", err, said)
 	}
-	// The checkpoint that was signed last may cover entries that are not in the archive; such a log cannot go on, and what it has beyond its
-	// own last checkpoint is not shown. To see those entries, what was signed is forgotten.
+	// The last signed checkpoint may cover entries that are not in the archive. Such a log cannot continue, and its entries beyond its own
+	// last checkpoint are not shown. To see those entries, the signature's note is removed.
 	if highest := filepath.Join(keys, "default.highest"); len(g.entries) > 0 {
 		if err := os.Remove(highest); err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
@@ -457,7 +457,7 @@ func (g *gone) entryAt(host string, index uint64) (entry, why string) {
 	return string(last), ""
 }
 
-// get reads what is there.
+// get reads the body of an answer.
 func (g *gone) get(from string) ([]byte, error) {
 	res, err := g.http.Get(from)
 	if err != nil {

@@ -121,8 +121,8 @@ func untilAnswered(t *testing.T, do func(context.Context) error) (err error) {
 	return err
 }
 
-// paced sends 200 small puts per second at fixed times for d, or until done is closed, and returns their latencies from
-// the time each was due: a server that stops answering is not excused from the puts it kept from being sent.
+// paced sends 200 small puts per second at fixed times for d, or until done is closed. It returns their latencies from the time each was
+// due: a server that stops answering is not excused from the puts it delayed.
 func paced(t *testing.T, cli *clientv3.Client, d time.Duration, done <-chan struct{}) []time.Duration {
 	t.Helper()
 	const every = 5 * time.Millisecond

@@ -19,8 +19,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// TestTwoServersShipToOnePlace: a data directory is copied, and both copies run and ship to the same place, with pauses of either. What is
-// there is one history: it has every write that either of them said to be there, and neither server stops.
+// TestTwoServersShipToOnePlace: a data directory is copied, and both copies run and ship to the same place, with pauses of either. There is
+// one history: it has every write that either of them acknowledged as archived, and neither server stops.
 func TestTwoServersShipToOnePlace(t *testing.T) {
 	processTest(t, false)
 	beside(t)

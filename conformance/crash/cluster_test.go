@@ -40,8 +40,8 @@ func processTest(t *testing.T, etcdHas bool) {
 	}
 }
 
-// beside lets a test run beside others of its kind, in a short run: it waits for elections and restarts, and judges what is there
-// afterwards, not how fast it came. The long run has one test at a time on the machine, as its figures say.
+// beside lets a test run beside others of its kind, in a short run. It waits for elections and restarts, and judges the final state, not
+// its speed. The long run has one test at a time on the machine, as its figures say.
 func beside(t *testing.T) {
 	t.Helper()
 	if !long {
@@ -87,8 +87,8 @@ func start(t *testing.T, n int, flags ...string) *proctest.Cluster {
 	return c
 }
 
-// patiently repeats a read that a member has given up on: an election under way, or a machine that is busy, takes the server's own time. Only in the
-// short run; a read that is repeated changes nothing.
+// patiently repeats a read that a member has given up on. An election under way, or a machine that is busy, takes the server's own time.
+// Only in the short run; a read that is repeated changes nothing.
 func patiently(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	reads := slices.Contains([]string{"Range", "HashKV", "Status", "MemberList", "LeaseTimeToLive", "LeaseLeases", "Authenticate", "AuthStatus", "UserList", "RoleGet"},
 		method[strings.LastIndexByte(method, '/')+1:])
@@ -109,8 +109,8 @@ func dial(t *testing.T, endpoints ...string) *clientv3.Client {
 	return dialWith(t, endpoints)
 }
 
-// dialEager is dial for servers that die every second: by default gRPC waits longer after each failed dial, up to two
-// minutes, and a client whose dials fall between two kills too often keeps no lease and follows no watch by its own choice.
+// dialEager is dial for servers that die every second. By default gRPC waits longer after each failed dial, up to two minutes. A client
+// whose dials fall between two kills too often would keep no lease and follow no watch.
 func dialEager(t *testing.T, endpoints ...string) *clientv3.Client {
 	t.Helper()
 	return dialWith(t, endpoints, grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 2 * time.Second,

@@ -16,9 +16,9 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestWatchOverCompaction compacts history right behind and beneath watches while members are killed: a watch is told of everything
-// from where it began, in order and once, or it ends with the revision that history begins at. Nothing is left out without
-// a word, and no watch is refused what is still there.
+// TestWatchOverCompaction compacts history right behind and beneath watches while members are killed. A watch is told of everything from
+// its beginning, in order and once, or it ends with the revision that history begins at. No event is left out silently, and no watch is
+// refused existing history.
 func TestWatchOverCompaction(t *testing.T) {
 	processTest(t, true)
 	beside(t)
@@ -103,7 +103,7 @@ type churn struct {
 	told map[int64]string // what each acknowledged revision did, as text; guarded by mu
 }
 
-// write writes until ctx ends: a put, a delete, or a Txn of two keys, of keys nobody else writes.
+// write writes until ctx ends: a put, a delete, or a Txn of two keys, all of keys with one writer.
 func (w *churn) write(ctx context.Context, cli *clientv3.Client, id int, r *rand.Rand) {
 	for seq := 0; ctx.Err() == nil; seq++ {
 		a, b, value := fmt.Sprintf("c/%d/%d", id, r.IntN(3)), fmt.Sprintf("c/%d/x", id), fmt.Sprintf("%d.%d", id, seq)
@@ -173,8 +173,8 @@ func (w *churn) push(ctx context.Context, cli *clientv3.Client, value string) {
 	}
 }
 
-// finish writes some more, lets it leave memory, and compacts to the middle of it: what a watch that begins there is told of comes
-// from disk and from the last revision that is left. It returns that revision.
+// finish writes some more, lets it leave memory, and compacts to the middle of it. A watch that begins there gets its events from disk,
+// from the last kept revision on. It returns that revision.
 func (w *churn) finish(t *testing.T, cli, bulk *clientv3.Client, value string) (edge int64) {
 	t.Helper()
 	put := func(cli *clientv3.Client, key, value string) (rev int64) {
@@ -207,7 +207,7 @@ func (w *churn) finish(t *testing.T, cli, bulk *clientv3.Client, value string) (
 	return edge
 }
 
-// judge compares what each watch was told with what was acknowledged and with what the others were told.
+// judge compares each watch's events with the acknowledged writes and with the other watches' events.
 func (w *churn) judge(t *testing.T, watchers []*lagger) (events, ended, faults int) {
 	t.Helper()
 	fault := func(format string, args ...any) {

@@ -1,15 +1,14 @@
-// Package crash tests real `holdfast serve` processes while they fail: killed, paused, restarted in turn, wiped, out of
-// disk, out of memory, flooded. Unmodified etcd clients do the talking. It is tests only, and no simulation: time and
-// scheduling are real, so a seed repeats what a test decides, not what the machine does (package sim replays exactly).
+// Package crash tests real `holdfast serve` processes while they fail: killed, paused, restarted in turn, wiped, out of disk, out of
+// memory, flooded. Unmodified etcd clients do the talking. It is tests only, and no simulation: time and scheduling are real. A seed
+// repeats a test's decisions, not the machine's (package sim replays exactly).
 //
-// By itself `go test` makes a short run of every test, for `make test`. The long run, whose counts are the project's
-// claims, is
+// By itself `go test` makes a short run of every test, for `make test`. The long run, whose counts are the project's claims, is
 //
 //	CRASH=long go test ./conformance/crash -count=1 -v -timeout 3h
 //
-// It also writes conformance/CRASH-RESULTS.md. CRASH_SEED=n repeats the decisions of a run, CRASH_<NAME>=n replaces one count
-// (the names are in the calls of count), CRASH_ETCD=path runs what has a counterpart in etcd against that etcd: a test that a
-// healthy etcd does not pass tests nothing.
+// It also writes conformance/CRASH-RESULTS.md. CRASH_SEED=n repeats the decisions of a run, CRASH_<NAME>=n replaces one count (the names
+// are in the calls of count). CRASH_ETCD=path runs the tests with a counterpart in etcd against that etcd: a test that a healthy etcd does
+// not pass tests nothing.
 package crash
 
 import (
@@ -45,8 +44,8 @@ var (
 
 type row struct{ test, line, verdict string }
 
-// besides is how many tests run beside each other: more clusters would starve each other's elections on two cores, whatever
-// -parallel says for all packages.
+// besides is how many tests run beside each other, independent of -parallel: more clusters would starve each other's elections on two
+// cores.
 const besides = "3"
 
 func TestMain(m *testing.M) {
@@ -117,8 +116,8 @@ func summary(t *testing.T, format string, args ...any) {
 	rowsMu.Unlock()
 }
 
-// barOf is a bar of time as this run holds it. The long run has the machine to itself and holds the bar as it stands. The short run shares its cores
-// with whatever else runs, so it has no bar: its summary says what was seen, and a server that stalls ends with the run's time.
+// barOf is a bar of time as this run holds it. The long run has the machine to itself and holds the bar as it stands. The short run shares
+// its cores with other work, so it has no bar. Its summary has the figures, and a server that stalls ends with the run's time.
 func barOf(d time.Duration) time.Duration {
 	if long {
 		return d

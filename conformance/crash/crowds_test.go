@@ -44,7 +44,7 @@ func (c *crowd) connect(at string) *grpc.ClientConn {
 	return cc
 }
 
-// watch opens streams on a connection, each with so many watches on keys that nobody writes.
+// watch opens streams on a connection, each with so many watches on unwritten keys.
 func (c *crowd) watch(cc *grpc.ClientConn, streams, watches int) {
 	for range streams {
 		w, err := pb.NewWatchClient(cc).Watch(c.t.Context())
@@ -108,9 +108,9 @@ func writers(t *testing.T, node *proctest.Node) (stop func() float64) {
 	}
 }
 
-// TestCrowdsBesideLeasesAndWriters: with --memory 256MiB and every door on, 1,000 streams of ten idle watches on 100 connections, 1,000 connections of one,
-// 100,000 leases and 64 writers fit at once, all from one address. Nothing is refused and nothing is cut, whatever comes first. A short run has fewer
-// leases, since 100,000 take half a minute beside writers, and measures no rates.
+// TestCrowdsBesideLeasesAndWriters, with --memory 256MiB and every door on. 1,000 streams of ten idle watches on 100 connections, 1,000
+// connections of one, 100,000 leases and 64 writers fit at once, all from one address. Nothing is refused and nothing is cut, in any order
+// of arrival. A short run has fewer leases, since 100,000 take half a minute beside writers, and measures no rates.
 func TestCrowdsBesideLeasesAndWriters(t *testing.T) {
 	processTest(t, false)
 	beside(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestFullDisk lets a small file system run full under load. The node stops with a line that says so, refuses to start
-// while there is no room, and once there is room has everything it acknowledged. Of three, the other two go on.
+// TestFullDisk lets a small file system run full under load. The node stops with a line that says so, and refuses to start while there is
+// no room. Once there is room it has everything it acknowledged. Of three, the other two go on.
 func TestFullDisk(t *testing.T) {
 	processTest(t, false)
 	beside(t)
@@ -167,7 +167,7 @@ func takeSpace(name, dir string, leave uint64) error {
 	}
 }
 
-// push writes 512 KiB values until the channel closes. What becomes of them does not matter.
+// push writes 512 KiB values until the channel closes. Their outcome does not matter.
 func push(cli *clientv3.Client, r *rand.Rand, until <-chan struct{}) {
 	value := noise(r, 512<<10)
 	for i := 0; ; i++ {

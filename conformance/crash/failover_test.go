@@ -165,8 +165,8 @@ func logReasons(t *testing.T, reasons map[string]int) {
 	}
 }
 
-// TestLeaderKilled kills the leader under 64 writers and measures how long nobody can write. No request may have to wait
-// for its deadline: a command is sent again to the next leader, or known to be dead.
+// TestLeaderKilled kills the leader under 64 writers and measures how long writes stand still. No request may have to wait for its
+// deadline: a command is sent again to the next leader, or known to be dead.
 func TestLeaderKilled(t *testing.T) {
 	processTest(t, true)
 	kills := count("LEADER_KILLS", 2, 100)

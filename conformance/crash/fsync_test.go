@@ -23,8 +23,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestFailedSync makes the log's fsync fail, or its writes meet a full disk, under load in one process: a real disk does
-// not fail on request. The node must stop at once, never answer what it could not sync, and lose nothing it answered.
+// TestFailedSync makes the log's fsync fail, or its writes meet a full disk, under load in one process. A real disk does not fail on
+// request. The node must stop at once, never answer what it could not sync, and lose nothing it answered.
 func TestFailedSync(t *testing.T) {
 	if etcdInstead != "" {
 		t.Skip("CRASH_ETCD is set and etcd has no seam")

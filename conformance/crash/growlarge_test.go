@@ -68,7 +68,7 @@ func startLargeWriters(cli *clientv3.Client, n int, seed uint64) *largeWriters {
 	return l
 }
 
-// finish ends the writers and counts what a member has of them: keys, and those that hold neither the newest acknowledged value nor one in doubt.
+// finish ends the writers and counts a member's keys of theirs. wrong ones hold neither the newest acknowledged value nor one in doubt.
 func (l *largeWriters) finish(t *testing.T, nodes []*proctest.Node) (puts, keys, wrong int) {
 	t.Helper()
 	close(l.stop)
@@ -103,8 +103,9 @@ func (l *largeWriters) finish(t *testing.T, nodes []*proctest.Node) (puts, keys,
 	return puts, keys, wrong
 }
 
-// TestGrowingUnderLargeValues takes a member that is alone to three and back to one, again and again, under puts of values that a member keeps from raft while it is
-// alone (core/raft/aside.go), with kills of whoever is there. Every acknowledged value is there in the end, on every member.
+// TestGrowingUnderLargeValues takes a member that is alone to three and back to one, again and again, with kills of its members. Puts are
+// of values that a member keeps from raft while it is alone (core/raft/aside.go). Every acknowledged value is there in the end, on every
+// member.
 func TestGrowingUnderLargeValues(t *testing.T) {
 	processTest(t, false)
 	if !long {

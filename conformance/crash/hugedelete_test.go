@@ -15,8 +15,8 @@ import (
 // deleteBar is for how long the delete of 100,000 keys may hold other writes, on a machine that does nothing else.
 const deleteBar = 100 * time.Millisecond
 
-// TestHugeDelete deletes very many keys by one command beside a steady load of puts. The puts wait for it and must not wait for long; who watches the
-// keys sees each go once, all at one revision, and who reads sees all of them or none.
+// TestHugeDelete deletes very many keys by one command beside a steady load of puts. The puts wait for it and must not wait for long. A
+// watcher of the keys sees each go once, all at one revision, and a reader sees all of them or none.
 func TestHugeDelete(t *testing.T) {
 	processTest(t, true)
 	const putsPerSecond = 500

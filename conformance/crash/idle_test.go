@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// idleBar is the resident memory of a one-node server that nobody has asked anything. Linking the engine of the sql door takes 25 MB of it, which
-// the tables of its collations and functions fill when the program starts: nothing of it runs where the door is off.
+// idleBar is the resident memory of a one-node server without any request so far. Linking the engine of the sql door takes 25 MB of it: the
+// tables of its collations and functions are filled when the program starts. Nothing of it runs where the door is off.
 const idleBar = 60 << 20
 
-// TestIdle starts one node with default settings and leaves it alone: little memory, and a disk that may sleep once the
-// store has flushed what it had.
+// TestIdle starts one node with default settings and leaves it alone. It takes little memory, and its disk may sleep once the store has
+// flushed.
 func TestIdle(t *testing.T) {
 	processTest(t, false)
 	c := start(t, 1)

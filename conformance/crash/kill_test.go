@@ -13,8 +13,8 @@ import (
 
 const keptTTL = 15 * time.Second
 
-// TestKill9 kills members under load at random moments. What was acknowledged is there afterwards under its revision,
-// on every member; revisions only grow; watches miss and repeat nothing; kept leases live.
+// TestKill9 kills members under load at random moments. Acknowledged writes are there afterwards under their revisions, on every member;
+// revisions only grow; watches miss and repeat nothing; kept leases live.
 func TestKill9(t *testing.T) {
 	processTest(t, true)
 	beside(t)

@@ -13,9 +13,9 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestLearnersComeAndGo kills members while learners join, are promoted, removed and wiped all the time, and checks that no
-// read is stale: no read with quorum may miss a write that any member, a learner among them, acknowledged before the read
-// began; and every acknowledged write is there at the end.
+// TestLearnersComeAndGo kills members while learners join, are promoted, removed and wiped all the time, and checks that no read is stale.
+// A read with quorum must not miss a write that any member, also a learner, acknowledged before the read began. Every acknowledged write is
+// there at the end.
 func TestLearnersComeAndGo(t *testing.T) {
 	processTest(t, false)
 	beside(t)
@@ -46,7 +46,7 @@ func comeAndGo(t *testing.T, c *proctest.Cluster, kills int, turns ...string) {
 	defer f.load.stop()
 	for round := 0; round < len(turns) || f.kills < kills || f.load.reads.Load() < int64(reads); round++ {
 		f.join(t)
-		time.Sleep(time.Second) // with nobody dead, when the learner is most likely to be ahead of the voter
+		time.Sleep(time.Second) // with all members alive, when the learner is most likely to be ahead of the voter
 		for range count("LEARNER_STRIKES", 1, 3) {
 			f.strike(t)
 		}
@@ -235,8 +235,8 @@ func (f *flock) kill(t *testing.T, p *place) {
 	}
 }
 
-// strike kills a voter, the learner, or everybody, and starts them again; with three voters it also lets the leader stand
-// still until another one leads, and go on as if nothing had been. It waits until writes are acknowledged again.
+// strike kills a voter, the learner, or all members, and starts them again. With three voters it also pauses the leader until another one
+// leads, and then resumes it. It waits until writes are acknowledged again.
 func (f *flock) strike(t *testing.T) {
 	t.Helper()
 	time.Sleep(between(f.r, 200*time.Millisecond, 700*time.Millisecond))

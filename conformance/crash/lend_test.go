@@ -79,8 +79,8 @@ func grantAll(t *testing.T, node *proctest.Node, n int, ttl int64) {
 	}
 }
 
-// TestLeasesBorrowFromCaches grants many times as many leases as their share of 256 MiB has room for, beside keys that fill the caches: none
-// is refused, the process stays within its memory, and an operator sees who lends what.
+// TestLeasesBorrowFromCaches grants many times as many leases as their share of 256 MiB has room for, beside keys that fill the caches.
+// None is refused, the process stays within its memory, and an operator sees the loans.
 func TestLeasesBorrowFromCaches(t *testing.T) {
 	processTest(t, false)
 	leases, keys := count("LEASES", 60_000, 100_000), count("LEASE_KEYS", 60_000, 200_000)

@@ -137,8 +137,8 @@ func stored(t *testing.T, cli *clientv3.Client) map[string]ack {
 	}
 }
 
-// verify compares what was acknowledged with what is held, fails the test for each contradiction (the first few in
-// words) and returns the number of acknowledged keys that are missing or different.
+// verify compares the acknowledged writes with held and fails the test for each contradiction (the first few in words). It returns the
+// number of acknowledged keys that are missing or different.
 func (l *load) verify(t *testing.T, held map[string]ack) (missing int) {
 	t.Helper()
 	for _, a := range l.acks {

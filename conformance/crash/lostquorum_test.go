@@ -59,7 +59,7 @@ func TestTheOthersAreGone(t *testing.T) {
 	wipe(t, others[0])
 	more(500)
 	last := others[1]
-	kill(t, leader) // the last one has entries that nobody will tell it are committed
+	kill(t, leader) // the last one has entries that it will never know to be committed
 	wipe(t, leader)
 	if err := last.Term(wait.Limit(t)); err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestTheOthersAreGone(t *testing.T) {
 	if err := os.Symlink(bin, filepath.Join(work, "holdfast")); err != nil {
 		t.Fatal(err)
 	}
-	// What the lines take from the environment. This process's own is that of other tests as well.
+	// The variables that the lines take from the environment. This process's own is that of other tests as well.
 	set := "export PATH='" + work + "':\"$PATH\""
 	for name, value := range map[string]string{"DATA": last.Dir, "NAME": last.Name, "KV": last.KV, "ADMIN": last.Admin, "PEER": last.Peer} {
 		set += " " + name + "='" + value + "'"

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// What the whole process may take with --memory 128MiB.
+// The most memory of the whole process with --memory 128MiB.
 const memoryBar = 256 << 20
 
 // TestMillionKeys restarts a server with a million small keys: quickly, and within memory.
@@ -109,7 +109,7 @@ func loadKeys(t *testing.T, cli *clientv3.Client, keys int) {
 
 func smallKey(i int) string { return fmt.Sprintf("%08d", i) }
 
-// TestTooMuchAtOnce asks for more than the memory holds: in one answer, and by watches that nobody reads.
+// TestTooMuchAtOnce asks for more than the memory holds: in one answer, and by unread watches.
 func TestTooMuchAtOnce(t *testing.T) {
 	processTest(t, false)
 	megabytes := count("ATONCE_MB", 96, 1024)

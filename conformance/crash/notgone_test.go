@@ -32,8 +32,9 @@ func ledBy(t *testing.T, c *proctest.Cluster, but ...*proctest.Node) (l leadersh
 	return l, l != leadership{}
 }
 
-// TestALeaderThatIsNotGone: connections of a live leader that are reset, and a proxy that refuses in front of it, change nothing on an idle cluster.
-// One that is stopped, or that nobody hears, is replaced after its time and gives way when it is back: then all agree again, and writes go on.
+// TestALeaderThatIsNotGone: connections of a live leader that are reset, and a proxy that refuses in front of it, change nothing on an idle
+// cluster. One that is stopped, or cut off, is replaced after its time and gives way when it is back. Then all agree again, and writes
+// continue.
 func TestALeaderThatIsNotGone(t *testing.T) {
 	processTest(t, false)
 	beside(t)

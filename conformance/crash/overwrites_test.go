@@ -22,9 +22,9 @@ import (
 
 const overBytes = 10 << 10 // of a value
 
-// TestOverwrites writes values of 10 KB over and over, compacts, and kills the server throughout. What was acknowledged is there, and
-// whole; no put waits long while the server runs; and disk space follows what lives and the history that is kept (that bar needs the long
-// run: before, the log's segments are most of it).
+// TestOverwrites writes values of 10 KB over and over, compacts, and kills the server throughout. Acknowledged values are there, and whole,
+// and no put waits long while the server runs. Disk space follows the live data and the kept history. That bar needs the long run: before,
+// the log's segments are most of it.
 func TestOverwrites(t *testing.T) {
 	processTest(t, false)
 	keys, lasts := count("OVER_KEYS", 2_000, 100_000), seconds("OVER_SECONDS", 4, 1800)
@@ -107,12 +107,12 @@ type overwriter struct {
 	took    []time.Duration // guarded by mu: one put of sixteen
 	slowest time.Duration   // guarded by mu
 
-	// What the bar of disk space follows; the test's goroutine only, but for rev.
+	// The figures behind the bar of disk space; the test's goroutine only, except rev.
 	rev             atomic.Int64 // the newest that was answered
-	compacted, kept int64        // the last revision compacted to, and the one before
+	compacted, kept int64        // the last revision compacted to, and its predecessor
 }
 
-// overwritten is what is known of a key: what was sent is there perhaps, what was acknowledged is there.
+// overwritten is the state of a key: a sent value is there perhaps, an acknowledged one is there.
 type overwritten struct{ sent, acked uint64 }
 
 func overKey(i int) string { return fmt.Sprintf("over/%07d", i) }
@@ -213,8 +213,8 @@ func (o *overwriter) compact(ctx context.Context) {
 	}
 }
 
-// bar is what may be on the disk: two and a half times what lives, and the history that was there when the last compaction began,
-// or has come since.
+// bar is the allowed disk space: two and a half times the live data, plus the history. History counts if it was there when the last
+// compaction began, or came later.
 func (o *overwriter) bar() int64 {
 	return 25*int64(len(o.keys))*overBytes/10 + (o.rev.Load()-o.kept)*overBytes
 }

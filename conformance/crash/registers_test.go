@@ -34,9 +34,9 @@ func raise(to *atomic.Int64, v int64) {
 	}
 }
 
-// registers is clients that write few keys through any member, v3 and v2, and read them with quorum. A read that began after
-// a write of its key was acknowledged shows that write or a later one: anything before it is a stale read. What
-// orders writes is their revision, so a write without an answer that takes effect late makes no read look stale.
+// registers is clients that write few keys through any member, v3 and v2, and read them with quorum. A read that began after a write of its
+// key was acknowledged shows that write or a later one. Anything before it is a stale read. Writes are ordered by their revision, so a
+// write without an answer that takes effect late makes no read look stale.
 type registers struct {
 	keys  []*register
 	top   [2]atomic.Int64 // highest acknowledged revision, highest acknowledged index
@@ -101,8 +101,8 @@ func (g *registers) draw(r *rand.Rand, chance float64) *place {
 	return g.voters[r.IntN(len(g.voters))]
 }
 
-// run is one client until ctx ends. One in five speaks v3, two speak v2: each write goes preferably through a learner, is read
-// at a voter at once, and then another key is. The others only write, so that voters have something to apply.
+// run is one client until ctx ends. One in five speaks v3, two speak v2. Each write goes preferably through a learner and is read at a
+// voter at once. Then another key is read. The others only write, so that voters have something to apply.
 func (g *registers) run(ctx context.Context, id int, r *rand.Rand) {
 	mine := func() *register { return g.keys[2*r.IntN(len(g.keys)/2)+min(id%5, 1)] }
 	for seq := 0; ctx.Err() == nil; seq++ {
@@ -122,7 +122,7 @@ func (g *registers) run(ctx context.Context, id int, r *rand.Rand) {
 	}
 }
 
-// write writes a value nobody else writes.
+// write writes a unique value.
 func (g *registers) write(k *register, value string, at *place) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -194,8 +194,8 @@ func (g *registers) unanswered(ctx context.Context, what string, err error) {
 	}
 }
 
-// verify looks for every acknowledged write at one member: of v3 in the history of all registers, of v2 under its key, unless
-// a later write stands there. It fails the test for what is missing and returns how many that is.
+// verify looks for every acknowledged write at one member. A write of v3 is in the history of all registers. One of v2 is under its key,
+// unless a later write stands there. It fails the test for what is missing and returns how many that is.
 func (g *registers) verify(t *testing.T, n *proctest.Node) (missing int) {
 	t.Helper()
 	miss := func(a ack, held string) {

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/grpc"
 )
 
-// generator draws v3 requests with a taste for edges: empty and \0 keys, open and inverted ranges, revisions that are
-// past, compacted or not yet, enum values that do not exist, nested Txns that write a key twice, leases nobody granted.
-// It keeps no model: every answer is right here as long as there is one.
+// generator draws v3 requests with a taste for edges: empty and \0 keys, open and inverted ranges, past, compacted and future revisions. It
+// also draws invalid enum values, nested Txns that write a key twice, and leases that were never granted. It keeps no model: every answer
+// is right here as long as there is one.
 type generator struct {
 	r    *rand.Rand
 	seen int64 // a revision the server has shown, to aim near it

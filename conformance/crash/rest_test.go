@@ -11,8 +11,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestQuietAfterReading reads many times what memory holds and leaves the server alone: within a minute it is about as small as when nobody had asked it
-// anything, although nothing was written that would bring a collection about.
+// TestQuietAfterReading reads many times more than memory holds and leaves the server alone. Within a minute it is about as small as before
+// the first request, although there are no writes that would bring a collection about.
 func TestQuietAfterReading(t *testing.T) {
 	processTest(t, false)
 	const value = 1000
@@ -72,7 +72,7 @@ func TestQuietAfterReading(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	took := time.Since(began)
-	// What it let go of is read again.
+	// Dropped blocks are read again.
 	if res, err := cli.Get(wait.Context(t), smallKey(7), clientv3.WithRange(smallKey(9))); err != nil || len(res.Kvs) != 2 {
 		t.Errorf("after the rest: %v %v", res, err)
 	}

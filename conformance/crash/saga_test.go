@@ -170,7 +170,7 @@ func (p *pairs) told(gid string, again bool, code int, answer string, err error)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case err != nil && strings.Contains(err.Error(), "refused"): // nobody listens; what went before stays open
+	case err != nil && strings.Contains(err.Error(), "refused"): // no listener; the earlier outcome stays open
 		if !again {
 			p.undone[gid] = true
 		}
@@ -185,7 +185,7 @@ func (p *pairs) told(gid string, again bool, code int, answer string, err error)
 		}
 		return false
 	case code == http.StatusConflict && p.open[gid] && strings.Contains(answer, "the gid exists already"):
-		p.revs[gid] = 0 // it was done the first time, under a revision that nobody was told
+		p.revs[gid] = 0 // it was done the first time, under a revision that no client was told
 	case code == http.StatusOK && json.Unmarshal([]byte(answer), &said) == nil && said.Result == "SUCCESS" && said.Revision > 0:
 		p.revs[gid] = said.Revision
 	default:

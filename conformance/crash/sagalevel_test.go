@@ -16,9 +16,9 @@ import (
 // buildBeforeSagas is the last whose level is 1: it knows no global transactions.
 const buildBeforeSagas = "7a55b43"
 
-// TestSagasWaitForTheLevel takes a cluster under load from the build before global transactions to this one, member by member, with the saga door
-// on. Until the level rises every submit is refused in the protocol's form, with what to do, and nothing is called; once it has risen the first
-// saga comes, on every member, and the build before runs here no more.
+// TestSagasWaitForTheLevel takes a cluster under load from the build before global transactions to this one, member by member, with the
+// saga door on. Until the level rises every submit is refused in the protocol's form, with the remedy, and nothing is called. Once it has
+// risen the first saga comes, on every member, and the earlier build runs here no more.
 func TestSagasWaitForTheLevel(t *testing.T) {
 	processTest(t, false)
 	if !long {

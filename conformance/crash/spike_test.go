@@ -14,8 +14,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestHotSet reads a small hot set while it is being overwritten all the time. Versions nobody asked for must not make
-// the newest ones slow to find.
+// TestHotSet reads a small hot set while it is being overwritten all the time. Unread versions must not make the newest ones slow to find.
 func TestHotSet(t *testing.T) {
 	processTest(t, true)
 	const keys, hot, perTxn, txnsPerSecond = 100_000, 1_000, 100, 200

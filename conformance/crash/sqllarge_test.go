@@ -16,8 +16,9 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestLargeTransactionsOverKills changes all rows of a table by one UPDATE, which is staged, while its member dies by kill -9 at any moment of it: before the
-// commit, at it, or while rows move. Readers see each UPDATE whole or not at all, one that was answered with OK stays, and nothing is staged in the end.
+// TestLargeTransactionsOverKills changes all rows of a table by one UPDATE, which is staged. Its member dies by kill -9 at any moment of
+// it: before the commit, at it, or while rows move. Readers see each UPDATE whole or not at all, one that was answered with OK stays, and
+// nothing is staged in the end.
 func TestLargeTransactionsOverKills(t *testing.T) {
 	processTest(t, false)
 	beside(t)

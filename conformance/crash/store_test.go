@@ -21,8 +21,8 @@ import (
 // retentionMiB is what the log may take while the store does not answer.
 const retentionMiB = 192
 
-// TestTheStoreIsDown: while the bucket is slow, full, refuses or does not answer, sessions that are answered at commit go on as before,
-// the others get the protocol's error at their deadline, and the log takes no more than it may. Once it is back, all is there.
+// TestTheStoreIsDown: the bucket is slow, full, refuses or does not answer. Sessions that are answered at commit continue, and the others
+// get the protocol's error at their deadline. The log keeps to its bound. Once it is back, all is there.
 func TestTheStoreIsDown(t *testing.T) {
 	processTest(t, false)
 	beside(t)
@@ -95,7 +95,7 @@ func TestTheStoreIsDown(t *testing.T) {
 			}
 		}(), 5 * time.Millisecond, true},
 	} {
-		if m.some { // what hangs from before is let go
+		if m.some { // hanging requests from before are released
 			b.Fail(nil)
 			g.healed(t)
 		}
@@ -170,7 +170,8 @@ func diskOf(t *testing.T, dir string) (sum int64) {
 	return sum
 }
 
-// TestArchiveOverAChangeOfLeader: the leader is killed, and another ships: how long nobody is told that something is in the bucket.
+// TestArchiveOverAChangeOfLeader: the leader is killed, and another ships. It measures how long no caller is told that something is in the
+// bucket.
 func TestArchiveOverAChangeOfLeader(t *testing.T) {
 	processTest(t, false)
 	beside(t)

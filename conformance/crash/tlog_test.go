@@ -45,7 +45,7 @@ func (l *tlogLoad) write(ctx context.Context, id int, r *rand.Rand) {
 			code, body, err := l.post(ctx, l.hosts[r.IntN(len(l.hosts))], entry)
 			l.mu.Lock()
 			switch index, err2 := strconv.ParseUint(body, 10, 64); {
-			case err != nil && strings.Contains(err.Error(), "refused"): // nobody listened
+			case err != nil && strings.Contains(err.Error(), "refused"): // no listener
 				l.mu.Unlock()
 				time.Sleep(20 * time.Millisecond)
 				continue
@@ -117,8 +117,8 @@ func (l *tlogLoad) get(host, path string) ([]byte, error) {
 	return io.ReadAll(res.Body)
 }
 
-// TestTlogKill9 kills members under adds. Every acknowledged index holds exactly its entry and was given once, an entry that
-// was refused is not in the log, and every checkpoint anybody ever got is of the tree the log ends as.
+// TestTlogKill9 kills members under adds. Every acknowledged index holds exactly its entry and was given once, and a refused entry is not
+// in the log. Every checkpoint that any client got is of the tree the log ends as.
 func TestTlogKill9(t *testing.T) {
 	processTest(t, false)
 	beside(t)
@@ -174,8 +174,8 @@ func tlogKill9(t *testing.T, nodes, kills int) {
 	stopPolls()
 	polls.Wait()
 
-	// All members come to one checkpoint that covers what was acknowledged, and every checkpoint anybody got: adds whose callers have gone may
-	// still come to the log.
+	// All members come to one checkpoint that covers the acknowledged entries and every checkpoint that any client got. Adds whose callers
+	// have gone may still come to the log.
 	var last *tiles.Checkpoint
 	var note []byte
 	most := uint64(0)

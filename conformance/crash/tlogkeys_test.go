@@ -135,10 +135,9 @@ func (s *signers) move(to *proctest.Node) {
 	}
 }
 
-// TestLeadershipGoesToTheKey: of three members one has the key of a log. It comes to lead, begins the log and signs it, and comes to
-// lead again when an operator has given leadership to a member that could not sign, whether or not somebody adds. A member with
-// another key does not start. When no member has the key, the log can be read and takes nothing through any of them, and says
-// which file is missing.
+// TestLeadershipGoesToTheKey: of three members one has the key of a log. It comes to lead, begins the log and signs it. It comes to lead
+// again when an operator has given leadership to a member that could not sign, with or without adds. A member with another key does not
+// start. When no member has the key, the log can be read and takes nothing through any of them, and says which file is missing.
 func TestLeadershipGoesToTheKey(t *testing.T) {
 	processTest(t, false)
 	beside(t)
@@ -155,7 +154,7 @@ func TestLeadershipGoesToTheKey(t *testing.T) {
 	}
 	s.signed(10)
 
-	// An operator moves it to a member that cannot sign, while somebody adds.
+	// An operator moves it to a member that cannot sign, during adds.
 	began := time.Now()
 	s.move(third)
 	for _, n := range s.Nodes {
@@ -168,7 +167,7 @@ func TestLeadershipGoesToTheKey(t *testing.T) {
 	asked := time.Since(began)
 	s.signed(sizeOf(t, has))
 
-	// And while nobody does.
+	// And without adds.
 	s.move(without)
 	atRest := s.leads(has)
 	before := sizeOf(t, has)

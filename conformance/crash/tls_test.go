@@ -59,8 +59,8 @@ func clientConfig(t *testing.T, a *authority, cert, key string, verify bool) *tl
 	return c
 }
 
-// TestWrongCertificate: three members with mutual TLS work; a process that shows another authority's certificate, an expired
-// one, none, or speaks no TLS at all gets no connection to a member, and a member with such a certificate takes no part.
+// TestWrongCertificate: three members with mutual TLS work. A process with another authority's certificate, an expired one, none, or
+// without TLS gets no connection to a member. A member with such a certificate takes no part.
 func TestWrongCertificate(t *testing.T) {
 	processTest(t, false)
 	beside(t)

@@ -24,8 +24,8 @@ type earlierBuild struct {
 	level  int
 }
 
-// TestRollingUpgrade takes a cluster under load from an earlier build to this one, member by member, and back, again and again, by
-// SIGTERM and by kill -9. Then the level goes up, and the earlier build is refused. Nothing acknowledged is missing at any time, no
+// TestRollingUpgrade takes a cluster under load from an earlier build to this one, member by member, and back. It does so again and again,
+// by SIGTERM and by kill -9. Then the level goes up, and the earlier build is refused. Nothing acknowledged is missing at any time, no
 // member stops by itself, and all come to the same state.
 func TestRollingUpgrade(t *testing.T) {
 	processTest(t, false)

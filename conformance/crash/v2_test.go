@@ -78,8 +78,8 @@ type v2Load struct {
 	client *http.Client
 	hosts  []string
 	began  time.Time
-	// patience is how long a client waits for an answer, pause how long it rests at most before it asks again: the long poll
-	// must keep up, since the tree's history is 1,000 events. sticky clients ask mostly the same member.
+	// patience is how long a client waits for an answer, pause the longest rest before it asks again. The long poll must keep up, since the
+	// tree's history is 1,000 events. sticky clients ask mostly the same member.
 	patience, pause time.Duration
 	sticky          bool
 
@@ -90,9 +90,9 @@ type v2Load struct {
 	epoch atomic.Int64
 }
 
-// settle finds out what became of writes whose outcome their clients never learned. Values are unique and a watch without
-// gaps has seen all that took effect, so a write it did not see never did; and one it saw had taken effect by then. Left
-// open, such a write could stand at any place of the rest of its key's history, and a checker would try all of them.
+// settle finds the outcome of writes that their clients never learned. Values are unique and a watch without gaps has seen all that took
+// effect. So a write it did not see never did, and one it saw had taken effect by then. Left open, such a write could stand at any place of
+// the rest of its key's history, and a checker would try all of them.
 func (l *v2Load) settle(seen map[string]time.Duration) (settled []porcupine.Operation, open, took int) {
 	for _, o := range l.history {
 		if !o.Output.(v2Result).open {
@@ -181,8 +181,8 @@ func (l *v2Load) run(ctx context.Context, id int, r *rand.Rand) {
 	}
 }
 
-// v2Watch follows the directory over kills: from the index after the last event it has seen. The index grows by one with
-// every change of the tree, and nobody changes anything else: so the events must be numbered without a gap.
+// v2Watch follows the directory over kills: from the index after the last event it has seen. The index grows by one with every change of
+// the tree, and no other client changes anything. So the events must be numbered without a gap.
 type v2Watch struct {
 	first, last uint64
 	patience    time.Duration // after which it asks another member

@@ -14,9 +14,9 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestV2Partition cuts members off from each other, in both directions or in one, silently or with resets, under v2 load, while
-// leadership moves and members are killed. Writes and quorum reads are linearizable; a streaming and a long-polling watch see
-// every change once, in order; all members end with the same tree.
+// TestV2Partition cuts members off from each other, in both directions or in one, silently or with resets. This happens under v2 load,
+// while leadership moves and members are killed. Writes and quorum reads are linearizable; a streaming and a long-polling watch see every
+// change once, in order; all members end with the same tree.
 func TestV2Partition(t *testing.T) {
 	processTest(t, false)
 	beside(t)
@@ -142,8 +142,8 @@ func v2Term(t *testing.T, c *proctest.Cluster) (term uint64) {
 	return term
 }
 
-// TestAuthEnabledBehindAMembersBack: a member that others hear, but that hears nobody, still takes authentication for off, and
-// its commands reach the leader. The log refuses them.
+// TestAuthEnabledBehindAMembersBack: a member that others hear, but that hears none of them, still takes authentication for off, and its
+// commands reach the leader. The log refuses them.
 func TestAuthEnabledBehindAMembersBack(t *testing.T) {
 	processTest(t, false)
 	beside(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestWipedMember loses the disk of one member. Under its old flags it must not come back as itself, for it has
-// forgotten its votes; removed and joined again it is another member with the same data.
+// TestWipedMember loses the disk of one member. Under its old flags it must not come back as itself, for it has forgotten its votes.
+// Removed and joined again it is another member with the same data.
 func TestWipedMember(t *testing.T) {
 	processTest(t, false)
 	beside(t)

@@ -14,12 +14,12 @@ import (
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// wires is the network between members, with this process in the middle: each member announces the address of a proxy here, so
-// what another one has to say to it can be held back or cut off. A connection between members carries frames in one direction,
-// from the side that dialled, so a cut has a direction too.
+// wires is the network between members, with this process in the middle. Each member announces the address of a proxy here, so messages of
+// others to it can be held back or cut off. A connection between members carries frames in one direction, from the side that dialled, so a
+// cut has a direction too.
 //
-// A silent cut is a network that drops packets: connections stay open, new ones are accepted and hear nothing, and what was sent
-// arrives when it heals. A loud one is a firewall that resets.
+// A silent cut is a network that drops packets. Connections stay open, new ones are accepted and hear nothing, and sent frames arrive when
+// it heals. A loud one is a firewall that resets.
 type wires struct {
 	c     *proctest.Cluster
 	lns   []net.Listener
@@ -136,8 +136,8 @@ func (w *wires) reset() {
 	}
 }
 
-// refuse has a member's proxy refuse connections for a while, as one does that is being restarted in front of a member that is well, and ends those that it
-// has.
+// refuse has a member's proxy refuse connections for a while, like one that is being restarted in front of a healthy member. It ends the
+// open ones.
 func (w *wires) refuse(t *testing.T, to int, lasts time.Duration) {
 	t.Helper()
 	at := w.lns[to].Addr().String()

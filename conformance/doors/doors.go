@@ -1,6 +1,6 @@
 package main
 
-// door is what there is to run for one door.
+// door is the packages, programs and scripts that are run for one door.
 type door struct {
 	name string
 	// packages is where the door's own code lives: patterns for `go list`.
@@ -96,7 +96,7 @@ var doors = []door{
 		},
 	},
 	{
-		name:     "archive", // no door, but what stands behind all of them
+		name:     "archive", // no door, but the archive behind all of them
 		packages: []string{"./archive/...", "./objstore", "./serve/ack"},
 		own:      []string{"./conformance/archive"},
 		scripts:  []string{"scripts/peers.sh"}, fullScripts: []string{"scripts/versitygw.sh"},
@@ -131,7 +131,7 @@ var doors = []door{
 		},
 	},
 	{
-		name:     "strangers", // no door, but those who come to all of them
+		name:     "strangers", // no door, but clients of all of them
 		packages: []string{"./serve/port/...", "./internal/budget"},
 		own:      []string{"./conformance/strangers"},
 		quick:    []group{{name: "eight attacks", args: []string{"build/strangers", "-quick"}}},

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/pace"
 )
 
-// portsVariable is proctest's: which ports a program may give to the servers it starts. That package is not imported, because it
-// would have to be compiled, with most of what the doors are made of, before it is known which doors to look at.
+// portsVariable is proctest's: the ports a program may give to its servers. That package is not imported: it would have to be compiled,
+// with most of the doors' code, before the choice of doors.
 const portsVariable = "HOLDFAST_TEST_PORTS"
 
 // hangs is after how long a group of a quick run is ended.
@@ -63,7 +63,7 @@ func runGroups(all []group, jobs int, limits *pace.Allowed, w io.Writer) (failed
 					fmt.Fprintf(w, "== %s\n", g.name)
 					c.Stdout, c.Stderr = w, os.Stderr
 				}
-				if jobs > 1 { // nobody takes a port that another has found free and not bound yet
+				if jobs > 1 { // groups beside each other must not take a port that another has found free and not bound yet
 					each := 20000 / jobs
 					c.Env = append(os.Environ(), fmt.Sprintf("%s=%d-%d", portsVariable, 12000+job*each, 12000+(job+1)*each-1))
 				}

@@ -1,11 +1,11 @@
-// Command doors runs what there is to run against the doors: unmodified foreign clients and suites, each a program of its own below
-// conformance, one after another or, in a quick run, four beside each other. `make conformance` is this program.
+// Command doors checks the doors by unmodified foreign clients and suites. Each is a program of its own below conformance, run one after
+// another or, in a quick run, four beside each other. `make conformance` is this program.
 //
 //	doors [-door kv] [-quick] [-jobs 2]
 //
-// Without -door a full run takes every door, and a quick one those that something has changed for since the last full run
-// (RUNS.md); what it leaves out it says. All programs run to their end, and one failure makes the run's status 1.
-// A full run in which nothing failed writes the commit it ran on into RUNS.md.
+// Without -door a full run takes every door, and a quick one those with changes since the last full run (RUNS.md). It lists the doors left
+// out. All programs run to their end, and one failure makes the run's status 1. A full run in which nothing failed writes the commit it ran
+// on into RUNS.md.
 package main
 
 import (
@@ -75,7 +75,7 @@ func run(name string, quick bool, jobs int) (good bool, err error) {
 			}
 		}
 	}
-	// The commit is that from which everything is built now, whatever happens to the tree while the programs run.
+	// The commit is that of the present tree; changes while the programs run do not count.
 	commit, clean, err := head()
 	if err != nil {
 		return false, err
@@ -130,8 +130,7 @@ func run(name string, quick bool, jobs int) (good bool, err error) {
 	return len(failed) == 0, nil
 }
 
-// prepare brings what the doors are checked with and builds the server and our programs: all in one go, since they share most of what
-// there is to compile.
+// prepare installs the checking tools and builds the server and our programs, all in one go, since they share most of their packages.
 func prepare(chosen []door, quick bool) error {
 	build := []string{"go", "build", "-o", "build/", "./" + server}
 	var steps [][]string

@@ -22,7 +22,7 @@ type changes struct {
 // since is what has changed since a door's last full run.
 type since struct {
 	commit string   // short
-	why    string   // nobody knows, and why; "": files is all
+	why    string   // unknown, and why; "": files is complete
 	files  []string // slash-separated, from the root
 }
 
@@ -54,7 +54,7 @@ func (t *tree) concerns(file, door string) bool {
 		return false // in no program
 	}
 	if dir == "" || strings.HasPrefix(dir, "scripts/") || strings.HasPrefix(dir, "conformance/doors/") {
-		return name != ".gitignore" // go.mod, Makefile: how everything is built, and what is run
+		return name != ".gitignore" // go.mod, Makefile: they decide how everything is built, and which programs run
 	}
 	if dir == "sqlite/extension/" {
 		return door == "sqlite" // C: no package of Go's
@@ -75,7 +75,7 @@ func (t *tree) concerns(file, door string) bool {
 			return false // another door's
 		}
 	}
-	return true // in the server and nobody's: what wires the doors, or something new
+	return true // in the server and of no door: the wiring of the doors, or something new
 }
 
 // packageOf is the package a directory belongs to: its own, or the nearest above it, whose embedded files lie there.
@@ -160,8 +160,8 @@ func dependencies(patterns ...string) ([]string, error) {
 	return ofThisModule(strings.Fields(listed))
 }
 
-// parts is the packages themselves, and what they are made of. Not so a program under another name (doors/kv/etcd), which has everything in it, and
-// a door's simulated runs, which have the other doors.
+// parts is the packages themselves with their dependencies. Not so a program under another name (doors/kv/etcd), which has everything in
+// it, and a door's simulated runs, which have the other doors.
 func parts(patterns ...string) ([]string, error) {
 	listed, err := output("go", append([]string{"list", "-f", `{{.ImportPath}}{{range .Deps}} {{.}}{{end}}`}, patterns...)...)
 	if err != nil {

@@ -1,13 +1,13 @@
-// Command e2e runs etcd's own end-to-end suite, go.etcd.io/etcd/tests/v3/e2e, unchanged, against Holdfast under the name etcd, or
-// against the original. It starts no server itself: the suite does, with etcd's flags. scripts/e2esuite.sh builds what it needs.
+// Command e2e runs etcd's own end-to-end suite, go.etcd.io/etcd/tests/v3/e2e, unchanged, against Holdfast under the name etcd, or against
+// the original. It starts no server itself: the suite does, with etcd's flags. scripts/e2esuite.sh builds what it needs.
 //
 //	e2e [-against ours|original] [-quick] [-only REGEXP] [-jobs 2]
 //
-// Every test is a process of its own, because the suite's check for leaks skips whatever follows a failure. Two run at once where
-// each can be given a network of its own, one otherwise: the suite's ports are fixed. The tests of left_out.txt are about what
-// this server does not have and are not run. What fails beside another test is run again alone, and only then counts. A failure
-// that is not in known_failures.txt ends the run with status 1, and so does a listed one that passes. A run that is not quick
-// writes its cells of RESULTS-e2e.md.
+// Every test is a process of its own, because the suite's check for leaks skips all tests after a failure. Two run at once where each can
+// be given a network of its own, one otherwise: the suite's ports are fixed. The tests of left_out.txt are about what this server does not
+// have and are not run. A test that fails beside another is run again alone, and only then counts. A failure that is not in
+// known_failures.txt ends the run with status 1, and so does a listed one that passes. A run that is not quick writes its cells of
+// RESULTS-e2e.md.
 package main
 
 import (

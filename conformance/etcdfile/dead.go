@@ -130,7 +130,7 @@ func swap(o *options, dir, data string) (*server, error) {
 	return s, nil
 }
 
-// withUsers makes the log hold what is judged when it is applied: writes of somebody with few permissions, refused ones among them.
+// withUsers fills the log with entries that are judged when applied: writes of a user with few permissions, refused ones among them.
 // Authentication is off again at the end, so that reading needs none.
 func withUsers(ctx context.Context, c *clientv3.Client) error {
 	var errs []error

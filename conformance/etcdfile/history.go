@@ -23,8 +23,8 @@ type history struct {
 // perTxn is how many keys one revision changes: the default limit of operations.
 const perTxn = 128
 
-// fill writes keys and changes half of them again, with a compaction on the way, so that both what compaction has left and whole
-// history are there: overwritten keys, deleted ones, keys written anew, leases attached and revoked.
+// fill writes keys and changes half of them again, with a compaction on the way. Both compacted and whole history are then there:
+// overwritten keys, deleted ones, keys written anew, leases attached and revoked.
 func fill(c *clientv3.Client, o *options) (*history, error) {
 	rnd := rand.New(rand.NewPCG(o.seed, 1))
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)

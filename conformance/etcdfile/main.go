@@ -1,8 +1,7 @@
-// Command etcdfile takes a history from Holdfast to etcd 3.7.3 and back by files, with etcd's own tools, and compares what the three
-// servers say: every key at sampled revisions (all of them if they are few), every change a watch tells from the compacted revision
-// on, leases with what is attached to them, users and roles. Then it writes the same to all and compares again. Last it kills an
-// etcd, 3.7.3 and 3.4, under writes, imports its data directory, and takes its place under the name etcd; both must be equal to what
-// that etcd says once it runs again.
+// Command etcdfile takes a history from Holdfast to etcd 3.7.3 and back by files, with etcd's own tools, and compares the three servers. It
+// compares every key at sampled revisions (all if they are few), and every watch event from the compacted revision on. It also compares
+// leases with their keys, users and roles. Then it writes the same to all and compares again. Last it kills an etcd, 3.7.3 and 3.4, under
+// writes, imports its data directory, and takes its place under the name etcd. Both must equal that etcd once it runs again.
 //
 //	etcdfile [-keys 1000000] [-seed S] [-samples 6]
 //

@@ -1,12 +1,12 @@
-// Command etcdsuite runs etcd's own tests/common suite, unchanged, against Holdfast under the name etcd, or against the
-// original. It starts no server itself: the suite does, with etcd's flags. scripts/etcdsuite.sh builds what it needs.
+// Command etcdsuite runs etcd's own tests/common suite, unchanged, against Holdfast under the name etcd, or against the original. It starts
+// no server itself: the suite does, with etcd's flags. scripts/etcdsuite.sh builds what it needs.
 //
 //	etcdsuite [-against ours|original] [-quick] [-only REGEXP] [-budget 4m] [-jobs 2]
 //
-// Every test is a run of its own. Two run at once where each can be given a network of its own, one otherwise: the suite's ports are
-// fixed. What fails beside another test is run again alone, and only then counts. A failure that is not in
-// known_failures.txt ends the run with status 1, and so does a listed one that passes, or a test that skips itself although it
-// should not. A run that is not quick writes its lines of RESULTS-suites.md, where the original's results stand beside ours.
+// Every test is a run of its own. Two run at once where each can be given a network of its own, one otherwise: the suite's ports are fixed.
+// A test that fails beside another is run again alone, and only then counts. A failure that is not in known_failures.txt ends the run with
+// status 1. So does a listed test that passes, or a test that skips itself although it should not. A run that is not quick writes its lines
+// of RESULTS-suites.md, where the original's results stand beside ours.
 package main
 
 import (

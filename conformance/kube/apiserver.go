@@ -102,7 +102,7 @@ func (a *apiServer) trust(certificate string) error {
 	return nil
 }
 
-// open sends a request and returns its answer, which the caller closes, whatever its status.
+// open sends a request and returns its answer of any status, which the caller closes.
 func (a *apiServer) open(ctx context.Context, method, path string, in any) (*http.Response, error) {
 	var body io.Reader
 	if in != nil {

@@ -29,7 +29,7 @@ type object struct {
 	Meta meta `json:"metadata"`
 }
 
-// creation is the writers and what they were told.
+// creation is the writers and the answers they got.
 type creation struct {
 	api  *apiServer
 	want int
@@ -168,7 +168,7 @@ func (c *creation) listed(ctx context.Context, kind string) (string, error) {
 	return fmt.Sprintf("%d in %d pages, none lost", len(found), pages), nil
 }
 
-// compare counts what found lacks or has otherwise, and what it has beside.
+// compare counts objects that found lacks or has otherwise, and its surplus ones.
 func compare(want, found map[string]meta) (lost, other int) {
 	for name, m := range want {
 		if found[name] != m {

@@ -31,7 +31,7 @@ a stream if the server has ended it. The API server ends some itself: its own wa
 
 `
 
-// What the crowd is.
+// The crowd's clients.
 const (
 	crowdMemory   = "256MiB"
 	mostResident  = 300_000_000 // bytes: the kernel counts some pages that the budget does not
@@ -256,8 +256,8 @@ func (c *crowd) revision(ctx context.Context) (int64, error) {
 	return res.Header.Revision, nil
 }
 
-// metric sums the values of the kv door's metrics that begin with a name. What stands before a * is the name, what follows must be in the line. Where
-// codes are given, only lines with one of them count.
+// metric sums the values of the kv door's metrics that begin with a name. The text before a * is the name, the text after it must be in the
+// line. Where codes are given, only lines with one of them count.
 func (c *crowd) metric(ctx context.Context, name string, codes ...string) (sum float64, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.node.KV+"/metrics", nil)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// gates are watches through the JSON gateway as lua-resty-etcd has them, and APISIX by it: a POST over HTTP/1.1 on a connection of its own, whose
-// answer comes in chunks, one for each message. All watch one prefix.
+// gates are watches through the JSON gateway as lua-resty-etcd has them, and APISIX by it. Each is a POST over HTTP/1.1 on a connection of
+// its own, whose answer comes in chunks, one for each message. All watch one prefix.
 type gates struct {
 	at string
 

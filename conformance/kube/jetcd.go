@@ -18,7 +18,7 @@ type jetcd struct {
 	cmd *exec.Cmd
 	in  io.Closer
 	out bytes.Buffer
-	log string // file of what it has to complain about
+	log string // file of its complaints
 }
 
 // jetcdKey is what the i-th watch watches.

@@ -1,15 +1,16 @@
-// Command kube runs Kubernetes' API server, unmodified, on three Holdfast members: eight writers create objects over HTTPS while
-// watches follow them and the leader is killed with SIGKILL, twice. Whatever the API server said it created must be listed
-// afterwards, once and as it was created, and each watch must have told of it once. scripts/kube.sh builds the API server.
+// Command kube runs Kubernetes' API server, unmodified, on three Holdfast members. Eight writers create objects over HTTPS while watches
+// follow them and the leader is killed with SIGKILL, twice. Every object that the API server acknowledged must be listed afterwards, once
+// and unchanged, and each watch must have told of it once. scripts/kube.sh builds the API server.
 //
 //	kube [-objects N] [-kills N] [-etcd PATH]
 //	kube -crowd 10m
 //
-// With -etcd the members are that etcd: where the original does not pass, nothing is tested. It is no client library's test and
-// measures nothing. A run against Holdfast writes RESULTS-kube.md.
+// With -etcd the members are that etcd: where the original does not pass, nothing is tested. It is no client library's test and measures
+// nothing. A run against Holdfast writes RESULTS-kube.md.
 //
-// With -crowd one member has an API server with 200 custom resource definitions, a thousand watches through the JSON gateway and a client of jetcd with
-// 500 for so long, and cuts none of them. scripts/jetcd.sh brings jetcd. Such a run writes RESULTS-crowds.md.
+// With -crowd one member has many clients. They are an API server with 200 custom resource definitions, a thousand watches through the JSON
+// gateway and a jetcd client with 500. It cuts none of them for so long. scripts/jetcd.sh brings jetcd. Such a run writes
+// RESULTS-crowds.md.
 package main
 
 import (
@@ -24,8 +25,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/results"
 )
 
-// kinds are what is created, by turns. The API server answers watches of config maps from its own cache, and those of secrets, for
-// which apiServer.start switches the cache off, by a watch of ours for each.
+// kinds are the created objects' kinds, by turns. The API server answers watches of config maps from its own cache. Those of secrets, for
+// which apiServer.start switches the cache off, it answers by a watch of ours for each.
 var kinds = []string{"configmaps", "secrets"}
 
 const namespace = "conformance"

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// watch follows one kind from before the first object was created, over as many connections as it takes, each from the
-// revision after the last event seen.
+// watch follows one kind from before the first object was created, over as many connections as it takes. Each starts from the revision
+// after the last event seen.
 type watch struct {
 	api    *apiServer
 	kind   string
@@ -44,8 +44,8 @@ func beginWatch(ctx context.Context, api *apiServer, kind string) (*watch, error
 	return w, nil
 }
 
-// follow is one connection. It ends with the stream, or for good with an event that must not come: an object changed or deleted, or
-// that the revision is too old, which would mean that events are lost.
+// follow is one connection. It ends with the stream, or for good with an event that must not come. That is an object changed or deleted, or
+// a revision too old, which would mean that events are lost.
 func (w *watch) follow(ctx context.Context) {
 	res, err := w.api.open(ctx, http.MethodGet, path(w.kind)+"?watch=true&resourceVersion="+w.last, nil)
 	if err != nil {
@@ -98,7 +98,7 @@ func (w *watch) finish(want map[string]meta) (string, error) {
 			break
 		}
 	}
-	time.Sleep(500 * time.Millisecond) // for what comes once too often
+	time.Sleep(500 * time.Millisecond) // for events that come twice
 	w.cancel()
 	<-w.done
 	events := len(w.added)

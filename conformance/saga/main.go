@@ -1,14 +1,14 @@
-// Command saga runs DTM's own quick start and programs around its Go, Python and Java clients, all of them unchanged, against a Holdfast,
-// or against DTM itself. It judges no single answer: the programs know what their services must have seen. scripts/dtm.sh and
+// Command saga runs DTM's own quick start and programs around its Go, Python and Java clients, all of them unchanged. They run against a
+// Holdfast, or against DTM itself. It judges no single answer: the programs know what their services must have seen. scripts/dtm.sh and
 // scripts/dtmclients.sh bring what it runs.
 //
 //	saga [-against ours|original] [-quick]
 //
-// DTM's sample knows one port, 36789, so everything runs in a network of its own where the machine lets this user make one. A failure that is
-// not in known_failures.txt ends the run with status 1, and so does a listed one that passes. A run that is not quick replaces its cells of
-// RESULTS-saga.md.
+// DTM's sample knows one port, 36789, so everything runs in a network of its own where the machine lets this user make one. A failure that
+// is not in known_failures.txt ends the run with status 1, and so does a listed one that passes. A run that is not quick replaces its cells
+// of RESULTS-saga.md.
 //
-// What runs DTM's test suite is in dtmsuite, beside it.
+// dtmsuite, beside it, runs DTM's test suite.
 package main
 
 import (

@@ -21,7 +21,7 @@ import (
 type outcome struct {
 	program, name string
 	passed        bool
-	note          string // what the services saw, or what is wrong
+	note          string // the services' calls, or the fault
 }
 
 // patience bounds one program. DTM itself needs twenty seconds for the longest.

@@ -27,7 +27,7 @@ const (
 	anomalists   = 8   // clients
 )
 
-// trial is one run of the clients, and what they were told. Its lists belong to mu.
+// trial is one run of the clients, and the answers they got. Its lists belong to mu.
 type trial struct {
 	cluster *proctest.Cluster
 	next    atomic.Int64 // number of a transaction
@@ -41,7 +41,8 @@ type trial struct {
 	took     int // transactions that took effect
 }
 
-// anomalies runs the clients over kill -9 of the leader, several times, and then against a program that is broken on purpose, which they must find.
+// anomalies runs the clients over kill -9 of the leader, several times. It then runs them against a program with a deliberate fault, which
+// they must find.
 func (s *suite) anomalies() (string, error) {
 	runs, length := 30, 20*time.Second
 	if s.quick {
@@ -160,7 +161,7 @@ func (r *trial) tables() (err error) {
 	return err
 }
 
-// client runs transactions, at whichever member leads, until the run is over.
+// client runs transactions, at the leading member, until the run is over.
 func (r *trial) client() {
 	for !r.over.Load() {
 		n, err := r.cluster.WaitLeader(patience)
@@ -222,7 +223,7 @@ func commit(c *client) (told, error) {
 	}
 }
 
-// count adds one to a counter, by what it has read.
+// count adds one to a counter, by its own read.
 func (r *trial) count(c *client) error {
 	id := rand.IntN(counterRows)
 	var n int64
@@ -398,7 +399,7 @@ func (r *trial) add(x *record) {
 	}
 }
 
-// judge reads what there is in the end, and compares it with what was told.
+// judge reads the tables in the end, and compares them with the answers.
 func (r *trial) judge() (err error) {
 	if r.found != nil {
 		return r.found

@@ -32,8 +32,9 @@ func (c *client) large(text string) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// besideLarge runs a large UPDATE, and the build of an index, on three members with little memory, beside clients of the same tables that need other rows and
-// clients of the kv door. None of their statements may wait long, no leader may change, and no member may take more memory than it has.
+// besideLarge runs a large UPDATE, and the build of an index, on three members with little memory. Beside it run clients of the same tables
+// that need other rows, and clients of the kv door. None of their statements may wait long, no leader may change, and no member may take
+// more memory than it has.
 func (s *suite) besideLarge() (string, error) {
 	const memory = 256 << 20
 	updated, indexed := padded{"large.updated", 820_000}, padded{"large.indexed", 1_000_000}

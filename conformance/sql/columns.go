@@ -19,8 +19,8 @@ const buildBeforePlaces = "a7b579b6"
 // rowsOfColumns is how many rows the tables of these steps have.
 const rowsOfColumns = 20_000
 
-// columnsOverBuilds fills a table with rows of the build before, takes the three members to this build one by one, and has columns come and go. Beside a member of
-// the build before no column comes.
+// columnsOverBuilds fills a table with rows of the previous build, takes the three members to this build one by one, and adds and drops
+// columns. Beside a member of the previous build no column is added.
 func (s *suite) columnsOverBuilds() (note string, err error) {
 	before, err := proctest.Earlier(buildBeforePlaces)
 	if err != nil {

@@ -28,9 +28,9 @@ const (
 	dumpPatience = 5 * time.Minute
 )
 
-// dump takes a database out with Debian's mariadb-dump, unmodified, beside writers that transfer amounts between its accounts and note each transfer. The dump
-// is read slowly until so much was written anew that it replaces more than a View could outlive that was bounded by what is written. What the dump holds is
-// loaded into another database, and has to be one state: each account is what its transfers say.
+// dump takes a database out with Debian's mariadb-dump, unmodified, beside writers that transfer amounts between its accounts and note each
+// transfer. The dump is read slowly until writers have replaced more than a View bounded by writes could outlive. The dump's content is
+// loaded into another database, and has to be one state: each account is the sum of its transfers.
 func (s *suite) dump() (string, error) {
 	target, count := int64(1200<<20), 2500
 	if s.quick {

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// everyDoor writes through four doors of three members, kills the leader, starts it again, and then looks for what was acknowledged. All members
-// must hold the same rows after the same entry.
+// everyDoor writes through four doors of three members, kills the leader, starts it again, and then looks for every acknowledged write. All
+// members must hold the same rows after the same entry.
 func (s *suite) everyDoor() (note string, err error) {
 	phase := 7 * time.Second
 	if s.quick {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A history is what clients were told of transactions that append to lists and read them, as Elle has it: a list shows by itself in which order it was written.
+// A history is the answers that clients got in transactions that append to lists and read them, as Elle has it. A list itself shows the
+// order in which it was written.
 
 // told is what a client knows of its transaction.
 type told int
@@ -39,8 +40,8 @@ type edge struct {
 	why string
 }
 
-// judgeLists compares what was told with the lists as they are in the end, and looks for an order of all transactions that took effect which explains what they
-// have read: one behind the other, and none before one that had ended when it began. The error names the anomaly.
+// judgeLists compares the answers with the final lists. It looks for an order of all effective transactions that explains their reads. No
+// transaction may come before one that had ended when it began. The error names the anomaly.
 func judgeLists(finals [][]int64, all []*record) error {
 	by := map[int64]*record{}
 	for _, r := range all {

@@ -149,8 +149,8 @@ func (h *hostileCase) run(addr string) error {
 	return c.ends()
 }
 
-// crowd has many clients send the most that a packet may have, but for its end. Together they must find the server's memory bounded: the server
-// may refuse each of them, and what it takes counts in the step's growth.
+// crowd has many clients send the largest allowed packet, except for its end. The server's memory must stay bounded: it may refuse each of
+// them, and its memory counts in the step's growth.
 func crowd(addr string) error {
 	var wg sync.WaitGroup
 	errs := make([]error, crowdOf)

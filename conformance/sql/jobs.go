@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// jobs has workers drain a queue, each with the first row that nobody else has locked. Every job is done once.
+// jobs has workers drain a queue, each with the first row that no other has locked. Every job is done once.
 func (s *suite) jobs() (string, error) {
 	const workers = 20
 	count := 10_000

@@ -93,7 +93,7 @@ func changes(c *client, want int64, text string) error {
 	return err
 }
 
-// kills kills a server under the writers and judges what is there after each start.
+// kills kills a server under the writers and judges the rows after each start.
 func (s *suite) kills() (string, error) {
 	times := 100
 	if s.quick {
@@ -237,8 +237,8 @@ func judge(n *proctest.Node, all []*writer) (unknown int, err error) {
 	return unknown, nil
 }
 
-// positions returns the transaction that each writer is at. It fails where one is not between the writer's bounds, where a transaction is there
-// in part, and where an index has other rows than its table.
+// positions returns the transaction that each writer is at. It fails if one is not between the writer's bounds, or if a transaction is
+// there in part. It also fails if an index has other rows than its table.
 func positions(n *proctest.Node, all []*writer, bounds func(*writer) (least, most int64)) (at []int64, err error) {
 	c, err := connect(n, "kills")
 	if err != nil {

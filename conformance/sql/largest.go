@@ -29,7 +29,7 @@ func (s *suite) largest() (string, error) {
 	if length != most-around {
 		return "", fmt.Errorf("%d bytes of text arrived as %d", most-around, length)
 	}
-	// The server reads no more than the head of what it refuses, so that a client that goes on sending may find the connection closed.
+	// The server reads only the head of a refused message, so a client that goes on sending may find the connection closed.
 	var told *mysql.MySQLError
 	err = db.QueryRowContext(ctx, "SELECT LENGTH('"+strings.Repeat("x", most-around+1)+"')").Scan(&length)
 	switch {

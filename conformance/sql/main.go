@@ -1,9 +1,9 @@
-// Command sql runs MySQL's clients, unmodified, against a Holdfast server: sysbench with the flags of the published report, Debian's mariadb
-// client, drivers of several languages, clients that break the protocol, and writers while the server is killed. scripts/sysbench.sh and
-// scripts/sqlclients.sh install them. A step judges what the client was told against what the tables hold afterwards. Further steps take tables
-// through snapshots, archives, changes of builds and loads of other doors, and compare the two views of a transaction and the
-// values of every type with MariaDB's (scripts/mariadb.sh). Anomalies of isolation are looked for over kills, and large statements and builds of indexes
-// run beside small clients, whose slowest statement is judged.
+// Command sql runs MySQL's clients, unmodified, against a Holdfast server. They are sysbench with the flags of the published report,
+// Debian's mariadb client, and drivers of several languages. Others break the protocol, or write while the server is killed.
+// scripts/sysbench.sh and scripts/sqlclients.sh install them. A step compares the client's answers with the tables afterwards. Further
+// steps take tables through snapshots, archives, changes of builds and loads of other doors. They compare the two views of a transaction,
+// and the values of every type with MariaDB's (scripts/mariadb.sh). Anomalies of isolation are looked for over kills, and large statements
+// and builds of indexes run beside small clients, whose slowest statement is judged.
 //
 // The figures that it prints are of a shared machine. Of other servers it compares answers and no times.
 package main

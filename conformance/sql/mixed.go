@@ -27,8 +27,8 @@ import (
 // writersOfDoor is how many clients write through each door of a mixed load.
 const writersOfDoor = 4
 
-// mixed is clients that write through several doors of a cluster. Every name is written once, and what a client is told is remembered. A client
-// that gets an error goes to the next member.
+// mixed is clients that write through several doors of a cluster. Every name is written once, and the client's answer is remembered. A
+// client that gets an error goes to the next member.
 type mixed struct {
 	c     *proctest.Cluster
 	http  *http.Client

@@ -9,8 +9,9 @@ import (
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// killedMoving kills the leader of three members at moments of an UPDATE of a whole table: while it is staged, and while its rows move to their places behind
-// the commit. Each time the table has all of it or nothing, a moment after there is a leader and before its rows have moved, and they have moved soon.
+// killedMoving kills the leader of three members at moments of an UPDATE of a whole table. They are while it is staged, and while its rows
+// move to their places behind the commit. Each time the table has all of it or nothing, soon after there is a leader and before its rows
+// have moved. They have moved soon.
 func (s *suite) killedMoving() (string, error) {
 	table, rounds := padded{"moving.t", 800_000}, 4
 	if s.quick {

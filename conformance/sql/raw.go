@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What a raw client says, in the protocol's numbers.
+// A raw client's commands, in the protocol's numbers.
 const (
 	comQuery     = 0x03
 	comFieldList = 0x04

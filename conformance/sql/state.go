@@ -18,8 +18,8 @@ import (
 // installed is the one row that says how a member came to its state. Members may differ in it.
 const installed = "\x00install"
 
-// state is what one member holds after the entry at index: the rows of each machine, by the letter that its keys begin with, and their hash. The
-// row of the rolling state hash is among them.
+// state is one member's state after the entry at index. It has the rows of each machine, by the letter that its keys begin with, and their
+// hash. The row of the rolling state hash is among them.
 type state struct {
 	index uint64
 	rows  map[byte]int

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/results"
 )
 
-// patience bounds one statement of a step, and one run of a client. What takes longer counts as hung.
+// patience bounds one statement of a step, and one run of a client. A longer one counts as hung.
 const patience = 60 * time.Second
 
 // suite is one server and the steps against it. It belongs to one goroutine.
@@ -45,7 +45,7 @@ func (s *suite) do(name string, step func() (string, error)) {
 
 func (s *suite) node() *proctest.Node { return s.cluster.Nodes[0] }
 
-// serve starts the server that all steps share, but for the one that kills its own.
+// serve starts the server that all steps share, except those that kill their own.
 func (s *suite) serve() (err error) {
 	s.cluster, err = server(s.bin, filepath.Join(s.dir, "shared"))
 	return err

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// sysbenchMost bounds one run of the tool. What takes longer counts as hung.
+// sysbenchMost bounds one run of the tool. A longer one counts as hung.
 const sysbenchMost = time.Hour
 
 // workloads are the scripts of the published report, with which sysbench comes.
@@ -67,7 +67,7 @@ func (s *suite) sysbench(t tables, threads int, script, command string, flags ..
 	return sysbench(context.Background(), s.node(), t, threads, script, command, flags...)
 }
 
-// sysbench runs the tool and returns what it printed. A FATAL line is an error, whatever the tool's status. The tool ends with ctx.
+// sysbench runs the tool and returns what it printed. A FATAL line is an error at any exit status of the tool. The tool ends with ctx.
 func sysbench(ctx context.Context, n *proctest.Node, t tables, threads int, script, command string, flags ...string) (string, error) {
 	host, port := place(n)
 	args := append([]string{script, "--mysql_storage_engine=eloq", fmt.Sprintf("--tables=%d", t.n), fmt.Sprintf("--table_size=%d", t.rows),
@@ -90,7 +90,7 @@ func sysbench(ctx context.Context, n *proctest.Node, t tables, threads int, scri
 	return string(out), nil
 }
 
-// What a report of sysbench has to say.
+// The expected lines of a sysbench report.
 var (
 	rate    = regexp.MustCompile(`transactions: +\d+ +\(([\d.]+) per sec`)
 	ignored = regexp.MustCompile(`ignored errors: +(\d+)`)

@@ -16,7 +16,7 @@ const (
 	answers      = "conformance/sql/testdata/client.txt"
 )
 
-// mariadb runs Debian's client with further flags. What it says goes to one text, in its order.
+// mariadb runs Debian's client with further flags. Its output and errors go to one text, in order.
 func (s *suite) mariadb(text []byte, flags ...string) ([]byte, error) {
 	host, port := place(s.node())
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -32,7 +32,7 @@ func (s *suite) mariadb(text []byte, flags ...string) ([]byte, error) {
 	return out, err
 }
 
-// transcript compares what the client prints for a conversation with what was written down. The client goes on behind an error.
+// transcript compares the client's output of a conversation with the recorded one. The client goes on behind an error.
 func (s *suite) transcript() (string, error) {
 	text, err := os.ReadFile(conversation)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// types plays the values of every type and compares the answers with MariaDB's: with those that were written down, and a full run with those of a
-// server. An answer that is another must have its reason in the list of differences.
+// types plays the values of every type and compares the answers with MariaDB's recorded ones, and in a full run with those of a server. An
+// answer that is another must have its reason in the list of differences.
 func (s *suite) types() (string, error) {
 	how := "was seen to"
 	if !s.quick {

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// users has Debian's mariadb client log in as users of both plugins, by the right password and a wrong one, and be kept to its database.
+// users has Debian's mariadb client log in as users of both plugins, by the right password and a wrong one. Each user must be kept to its
+// database.
 func (s *suite) users() (string, error) {
 	root, err := connect(s.node(), "")
 	if err != nil {
@@ -22,7 +23,7 @@ func (s *suite) users() (string, error) {
 		}
 		for i, c := range []struct{ password, text, want string }{
 			{"it's a secret", "SELECT CURRENT_USER();", user + "@%"},
-			{"it's a secret", "SELECT CURRENT_USER();", user + "@%"}, // by what the server remembers
+			{"it's a secret", "SELECT CURRENT_USER();", user + "@%"}, // by the server's cache
 			{"it's a secret", "USE theirs; CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (7); SELECT id + 70 FROM t; DROP TABLE t;", "77"},
 			{"it's a secret", "SHOW DATABASES;", "theirs"},
 			{"it's a secret", "USE others;", "ERROR 1044 (42000)"},

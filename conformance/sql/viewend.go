@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// viewEnd has views of a second: that of a transaction which has only read stays, and that of one which has locked a row ends with its transaction.
+// viewEnd has views of a second. That of a transaction which has only read stays, and that of one which has locked a row ends with its
+// transaction.
 func (s *suite) viewEnd() (string, error) {
 	var all []*client
 	for range 3 {

@@ -25,7 +25,7 @@ var (
 	viewSnapshot = []string{"USE two_views", "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SET innodb_lock_wait_timeout = 5", "BEGIN", "SELECT * FROM t", "SELECT * FROM u"}
 	viewChange   = []string{"USE two_views", "BEGIN", "UPDATE t SET k = k + 1 WHERE id = 2", "INSERT INTO t VALUES (4, 40)", "DELETE FROM t WHERE id = 3",
 		"UPDATE u SET v = v + 1 WHERE id = 2", "INSERT INTO u VALUES (4, 400)", "COMMIT"}
-	// viewEnd is what both see while the transaction is open, and what is there when it has committed.
+	// viewEnd is both sides' view while the transaction is open, and the state after its commit.
 	viewEnd = []string{"a> SELECT * FROM t ORDER BY id", "b> SELECT * FROM t ORDER BY id", "a> COMMIT", "a> SELECT * FROM t ORDER BY id"}
 )
 

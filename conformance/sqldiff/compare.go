@@ -46,7 +46,7 @@ func compare(theirs, ours *record) *difference {
 		if len(found) == 0 {
 			continue
 		}
-		// What a circle has ended is why others go on.
+		// A circle that was ended is why others go on.
 		first := max(slices.IndexFunc(found, func(d *difference) bool { return d.theirs == "error 1213" }), 0)
 		found[0], found[first] = found[first], found[0]
 		found[0].others = found[1:]
@@ -84,7 +84,8 @@ type judged struct {
 // mostAgain bounds how often a script may differ in another way each time it is played, before that counts.
 const mostAgain = 3
 
-// judge compares a script on both servers. A statement that differs for a known reason is left out, and the rest is played again, so that every script is compared to its end.
+// judge compares a script on both servers. A statement that differs for a known reason is left out, and the rest is played again. So every
+// script is compared to its end.
 func judge(s *script, theirs, ours *side) (*judged, error) {
 	j := &judged{script: s}
 	for again := 0; ; {
@@ -95,7 +96,7 @@ func judge(s *script, theirs, ours *side) (*judged, error) {
 		}
 		name := reasonOf(j.script, d)
 		if plain := j.script.probe(d); name == "" && plain != nil {
-			// What NOWAIT and SKIP LOCKED met is seen by a statement that waits.
+			// A waiting statement shows the locks that NOWAIT and SKIP LOCKED met.
 			e, _, err := playBoth(plain, theirs, ours)
 			if j.plays++; err != nil {
 				return j, err

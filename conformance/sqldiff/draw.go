@@ -39,7 +39,7 @@ func newScript(r *rand.Rand, number int) *script {
 	for range 6 + r.IntN(15) {
 		s.steps = append(s.steps, d.step(r.IntN(s.sessions)))
 	}
-	// Who does not wait ends. Of those that wait one at least does not any more, as there is no circle.
+	// A session that does not wait ends. At least one waiting session then continues, as there is no circle.
 	for range s.sessions {
 		for i := range s.sessions {
 			s.steps = append(s.steps, step{who: i, verb: verbEnd, text: one(d, "COMMIT", "COMMIT", "ROLLBACK"), closes: true})

@@ -1,14 +1,16 @@
-// Command sqldiff plays the same random scripts of two and three sessions on Debian's MariaDB and on Holdfast, and compares every step: what each session
-// was told, whether it waits for a lock, and what the tables hold in the end. The scripts mix reads, locks, writes, savepoints and isolation levels, on
-// few rows. No time decides what waits: both servers say how many statements wait for a lock, and a step is over once every statement without an answer does.
+// Command sqldiff plays the same random scripts of two and three sessions on Debian's MariaDB and on Holdfast, and compares every step. It
+// compares each session's answers, whether it waits for a lock, and the final tables. The scripts mix reads, locks, writes, savepoints and
+// isolation levels, on few rows. No time decides about waits. Both servers report how many statements wait for a lock, and a step is over
+// once every statement without an answer does.
 //
 //	sqldiff [-n 2000] [-seed S] [-only SCRIPT -v]
 //
-// It prints its seed; with the same seed it plays the same scripts. What may differ, why, and how that is recognised is in reasons.go. A statement that
-// differs for a reason is left out, and the rest is played again. A difference without a reason is printed with as few statements as it needs, and fails the run.
-// A run of 2,000 scripts writes RESULTS-sqldiff.md.
+// It prints its seed; with the same seed it plays the same scripts. reasons.go has the allowed differences, their reasons, and how they are
+// recognised. A statement that differs for a reason is left out, and the rest is played again. A difference without a reason is printed
+// with as few statements as it needs, and fails the run. A run of 2,000 scripts writes RESULTS-sqldiff.md.
 //
-// It knows nothing of the planner's choices: statements name the index that they go by. DDL, LOCK TABLES and AUTO_INCREMENT are no part of it.
+// It knows nothing of the planner's choices: statements name the index that they go by. DDL, LOCK TABLES and AUTO_INCREMENT are no part of
+// it.
 package main
 
 import (

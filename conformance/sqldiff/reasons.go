@@ -12,7 +12,7 @@ type reason struct {
 	covers    func(s *script, d *difference) bool
 }
 
-// waitsIn are the locks of MariaDB by which a difference is judged: those of its circle, or the one that the session waits for.
+// waitsIn are the locks of MariaDB that decide about a difference: those of its circle, or the one that the session waits for.
 func (d *difference) waitsIn() []*wait {
 	if d.theirs == "error 1213" {
 		return circleOf(d.status(), d.rec.ids)
@@ -378,7 +378,8 @@ func (d *difference) has(table, index string, key int) bool {
 	return slices.ContainsFunc(d.rec.held(table, d.at-1), func(h held) bool { return h.key(index) == key })
 }
 
-// lockedRow reports whether a transaction names the record that is waited for by any index: a row that is found by one is locked in the primary key, too.
+// lockedRow reports whether a transaction names the awaited record by any index. A row that is found by one is locked in the primary key,
+// too.
 func lockedRow(s *script, d *difference, tx *transaction, w *wait) bool {
 	if tx.lockedOf(s, w.table, w.index, w.key, w.id) {
 		return true

@@ -105,8 +105,8 @@ func (s *script) without(at int) *script {
 	return &c
 }
 
-// probe is the script with a step that waits where it has NOWAIT, or that asks for one of the rows which one server alone has skipped. Nil: the step has
-// neither NOWAIT nor SKIP LOCKED.
+// probe is the script with a step that waits where it has NOWAIT. Or the step asks for one of the rows which one server alone has skipped.
+// Nil: the step has neither NOWAIT nor SKIP LOCKED.
 func (s *script) probe(d *difference) *script {
 	c := *s
 	c.steps = slices.Clone(s.steps)

@@ -27,7 +27,7 @@ type side struct {
 	name     string
 	original bool // MariaDB
 	at       string
-	looker   *sql.Conn // asks who waits
+	looker   *sql.Conn // asks which sessions wait
 	sessions [mostSessions]*sql.Conn
 	ids      [mostSessions]int64 // of the connections
 	db       *sql.DB
@@ -66,7 +66,7 @@ func (x *side) connect() (*sql.Conn, error) {
 // reconnect gives a session a new connection.
 func (x *side) reconnect(i int) (err error) {
 	if x.sessions[i] != nil {
-		_ = x.sessions[i].Close() // whatever state it is in
+		_ = x.sessions[i].Close() // in any state
 	}
 	if x.sessions[i], err = x.connect(); err != nil {
 		return err

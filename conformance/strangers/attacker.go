@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// order is one attack for a process of its own. Attackers have machines of their own elsewhere: here their process has the lowest priority, so
-// that what the neighbour feels is what they make the server do.
+// order is one attack for a process of its own. Attackers have machines of their own elsewhere. Here their process has the lowest priority,
+// so that the neighbour feels only the server's own work for them.
 type order struct {
 	Attack, Port string
 	At           map[string]string
@@ -66,7 +66,7 @@ func obey(text string) {
 	if err != nil {
 		r.Err = err.Error()
 	}
-	_ = json.NewEncoder(os.Stdout).Encode(r) // who has ordered it sees that nothing came
+	_ = json.NewEncoder(os.Stdout).Encode(r) // the caller sees that nothing came
 }
 
 func attacked(text string) (r report, err error) {

@@ -32,7 +32,7 @@ func (t *target) client(ctx context.Context, more ...grpc.DialOption) (*grpc.Cli
 	return conn, err
 }
 
-// fill puts a megabyte into a key, in the name of nobody.
+// fill puts a megabyte into a key, without a user.
 func (t *target) fill(ctx context.Context, keys int) error {
 	conn, err := t.client(ctx)
 	if err != nil {
@@ -246,7 +246,7 @@ func (t *target) stolen() (bool, error) {
 	return err == nil && res.Count > 0, err
 }
 
-// watchesOverHTTP opens watches over HTTP/1.1 of a key that changes a hundred times a second, and takes nothing of what they say.
+// watchesOverHTTP opens watches over HTTP/1.1 of a key that changes a hundred times a second, and reads no events.
 func watchesOverHTTP(ctx context.Context, t *target) (string, error) {
 	body := fmt.Sprintf(`{"create_request":{"key":%q}}`, base64.StdEncoding.EncodeToString([]byte("neighbour")))
 	return hold(1000, func(*target) ([]string, []byte) {
@@ -254,7 +254,7 @@ func watchesOverHTTP(ctx context.Context, t *target) (string, error) {
 	})(ctx, t)
 }
 
-// untakenWatches opens watches through the JSON gateway of values that are written as fast as the server takes them, and takes nothing of what they say.
+// untakenWatches opens watches through the JSON gateway of values that are written as fast as the server takes them, and reads no events.
 func untakenWatches(ctx context.Context, t *target) (string, error) {
 	conn, err := t.client(ctx)
 	if err != nil {

@@ -1,15 +1,15 @@
-// Command strangers attacks every door of a Holdfast server, as strangers on a network may, beside a well-behaved client of every door. Each attack
-// has a server of its own with --memory 256MiB, and runs from one address and again from 64, without TLS and again with it. The server must stay
-// below 300 MB and alive, the client's p99 below five times what it is alone, and none of its streams and connections may end.
+// Command strangers attacks every door of a Holdfast server, as strangers on a network may, beside a well-behaved client of every door.
+// Each attack has a server of its own with --memory 256MiB. It runs from one address and again from 64, without TLS and again with it. The
+// server must stay below 300 MB and alive, and the client's p99 below five times its value without the attack. None of the client's streams
+// and connections may end.
 //
 // Honest crowds come last: a thousand streams, and a thousand connections, that stay open beside writers.
 //
 // Attacks that need more than a port are held elsewhere. Clients without a token at a saga door with tokens: cmd/holdfast
-// (TestAStrangerChangesAndSeesNoTransactions). A bucket whose answers are no end of names, of bytes or of patience, or no S3 at all: objstore
-// (s3bound_test.go, s3open_test.go, final_test.go).
+// (TestAStrangerChangesAndSeesNoTransactions). A bucket whose answers are no end of names, of bytes or of patience, or no S3 at all:
+// objstore (s3bound_test.go, s3open_test.go, final_test.go).
 //
-// The figures are of a shared machine, on which the attackers take their part of the processors: a p99 of less than floor passes whatever it was
-// alone.
+// The figures are of a shared machine, on which the attackers take their part of the processors: a p99 of less than floor always passes.
 package main
 
 import (
@@ -95,7 +95,8 @@ func (c *campaign) run(table string) error {
 				ports = ports[:1]
 			}
 			for _, port := range ports {
-				// Members' certificates are another matter: nobody without one is heard. On loopback operators are answered in the clear.
+				// Members' certificates are tested elsewhere: without one no client is heard. On loopback operators are answered in the
+				// clear.
 				if w.tls && (port == "peer" || port == "admin") {
 					continue
 				}

@@ -270,7 +270,7 @@ func (t times) text(alone times) string {
 
 func short(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
 
-// judge says what the neighbour suffered. A p99 below floor is none.
+// judge names the neighbour's damage. A p99 below floor is none.
 func (n *neighbour) judge(alone, during times, floor time.Duration) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

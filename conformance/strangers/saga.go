@@ -186,7 +186,7 @@ func swallow(ctx context.Context, l net.Listener) {
 	}
 }
 
-// refusingServices submits transactions to four thousand gRPC services where nobody listens.
+// refusingServices submits transactions to four thousand gRPC services without a listener.
 func refusingServices(ctx context.Context, t *target) (string, error) {
 	client, base := t.http(ctx)
 	var submitted, next atomic.Int64

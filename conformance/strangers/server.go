@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// memory is what the server is given, mostResident what it may have, in bytes: the kernel counts some pages to it that the budget does not.
+	// memory is the server's --memory, mostResident the bound on its resident bytes: the kernel counts some pages that the budget does not.
 	memory       = "256MiB"
 	mostResident = 300_000_000
-	// slower is how many times its time alone the neighbour's p99 may take, floor the p99 that passes whatever it was alone. A quick run has other groups
+	// slower is the bound on the neighbour's p99 as a multiple of that alone, floor a p99 that always passes. A quick run has other groups
 	// beside it on the same processors, so its floor only finds a door that is shut.
 	slower     = 5
 	floor      = 100 * time.Millisecond

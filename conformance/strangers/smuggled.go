@@ -17,9 +17,9 @@ func hidden(t *target) string {
 	return map[string]string{"kv": "/version", "tlog": "/checkpoint", "saga": "/api/dtmsvr/newGid"}[t.port]
 }
 
-// ambiguous are heads whose end, or whose body's end, two servers may see differently. %s is the method and path of a POST, and behind each comes a
-// request that one of the two takes for a second one. A line feed alone behind the first line is none of them: RFC 9112, section 2.2, lets a server
-// take it, and both see the same end.
+// ambiguous are heads whose end, or whose body's end, two servers may see differently. %s is the method and path of a POST, and behind each
+// comes a request that one of the two takes for a second one. A line feed alone behind the first line is none of them. RFC 9112, section
+// 2.2, lets a server take it, and both see the same end.
 var ambiguous = []string{
 	"%s HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 	"%s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
@@ -82,8 +82,8 @@ func halfHTTP2(t *target) ([]string, []byte) {
 	return []string{"h2"}, appendFrame(appendHeaders(preface(0), 1, head), 0, 0, 1, []byte("{"))
 }
 
-// ownPorts submits transactions whose steps are the doors of the cluster itself: one that writes a key, over HTTP at the kv door and by each name of
-// this machine. The key must not be there afterwards.
+// ownPorts submits transactions whose steps are the doors of the cluster itself. Each step writes a key, over HTTP at the kv door, by one
+// of the names of this machine. The key must not be there afterwards.
 func ownPorts(ctx context.Context, t *target) (string, error) {
 	client, base := t.http(ctx)
 	_, port, err := net.SplitHostPort(t.addr("kv"))

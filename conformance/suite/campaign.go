@@ -9,14 +9,15 @@ import (
 
 // Campaign is one run over a suite. Its fields are set before Run, which is called once.
 type Campaign struct {
-	Ours   bool // it is this server that is tested, and the lists of what is known are about it
+	Ours   bool // this server is tested, and the lists of known failures are about it
 	Jobs   int  // tests at once; more than one wants a Runner that gives each a network of its own
 	Runner *Runner
 	Known  Known
 	Budget time.Duration // no test is begun after this time; 0: no bound
 }
 
-// Part gives each test a network of its own, or says why that cannot be and has one test run at a time: the suites' ports are fixed.
+// Part gives each test a network of its own, because the suites' ports are fixed. If that cannot be, it says why and has one test run at a
+// time.
 func (c *Campaign) Part(ctx context.Context) {
 	if why := CanApart(ctx); why != nil {
 		fmt.Println("one test at a time: no networks of their own here:", why)
@@ -26,7 +27,7 @@ func (c *Campaign) Part(ctx context.Context) {
 	c.Runner.Apart = true
 }
 
-// Run runs the tests and reports whether all went as the lists say. What fails beside another test is run again alone, and only then
+// Run runs the tests and reports whether all went as the lists say. A test that fails beside another is run again alone, and only then
 // counts. An error is about the machine, not the tests.
 func (c *Campaign) Run(ctx context.Context, names []string) (all []Result, good bool, err error) {
 	began := time.Now()

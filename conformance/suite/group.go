@@ -12,8 +12,8 @@ import (
 	"unsafe"
 )
 
-// ownGroup puts a run and what it starts into a process group, which is killed as one when the run's time is over. Servers on a
-// terminal of their own leave the group; the terminal's end, which goes away with the run, hangs up on them.
+// ownGroup puts a run and its processes into a process group, which is killed as one when the run's time is over. Servers on a terminal of
+// their own leave the group; the terminal's end, which goes away with the run, hangs up on them.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -23,8 +23,8 @@ func ownGroup(cmd *exec.Cmd) {
 // insideVar tells a copy of this program that it is the first process of a new network and has to become the test.
 const insideVar = "HOLDFAST_SUITE_INSIDE"
 
-// apart runs args in a network and with process ids of their own: the ports that the tests have in common are then nobody
-// else's, and everything a test started dies with it. This program starts once more in there to switch the loopback on.
+// apart runs args in a network and with process ids of their own. The tests' common ports are then not shared, and everything a test
+// started dies with it. This program starts once more in there to switch the loopback on.
 func apart(ctx context.Context, dir string, args []string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -82,7 +82,7 @@ func CanApart(ctx context.Context) error {
 // aloneVar tells a copy of this program that Alone has started it.
 const aloneVar = "HOLDFAST_SUITE_ALONE"
 
-// Alone has the whole program run in a network and with process ids of its own: it starts the program once more in there with the same
+// Alone has the whole program run in a network and with process ids of its own. It starts the program once more in there with the same
 // arguments, and ends with its status. In there, where main has called Inside before, it returns nil; an error says why this machine does
 // not let this user make networks.
 func Alone() error {

@@ -19,11 +19,11 @@ func Summary(all []Result, took time.Duration) string {
 	return fmt.Sprintf("%d tests in %s\n%d passed, %d skipped, %d failed", len(all), took.Round(time.Second), n[Passed], n[Skipped], n[Failed])
 }
 
-// sides are the columns of the table, by what a run was against.
+// sides are the columns of the table, by the tested server.
 var sides = []string{"original", "ours"}
 
-// Write writes the table of the named tests under the head, keeping the cells that this run of one side, "original" or "ours",
-// says nothing about. It calls the original by its name.
+// Write writes the table of the named tests under the head. against is the side of this run, "original" or "ours". Cells without a result
+// in this run are kept. It calls the original by its name.
 func Write(file, head, original string, names []string, against string, all []Result, known Known) error {
 	t := results.NewTable(1, results.Heading{Text: "test"}, results.Heading{Text: original}, results.Heading{Text: "Holdfast"})
 	if _, err := t.Load(file); err != nil {

@@ -1,6 +1,6 @@
-// Package suite runs the tests of a compiled Go test binary of somebody else's, each in a process of its own, and judges the
-// outcome by committed lists of what is known of them. It starts no server: the tests do, with the programs in a directory they
-// are pointed at. It does not build anything: scripts do.
+// Package suite runs the tests of a third party's compiled Go test binary, each in a process of its own. It judges the outcome by committed
+// lists of known failures. It starts no server: the tests do, with the programs in a directory they are pointed at. It does not build
+// anything: scripts do.
 package suite
 
 import (
@@ -38,7 +38,7 @@ type Runner struct {
 	Apart    bool // each test gets a network and process ids of its own, see CanApart
 }
 
-// Log names the file with what the test printed.
+// Log names the file with the test's output.
 func (r *Runner) Log(name string) string { return filepath.Join(r.Logs, name+".log") }
 
 // command is the suite with the arguments. The servers it starts are its children and grandchildren; all of them are ended with
@@ -167,11 +167,11 @@ func verdict(log, name string) string {
 // Known is what the committed lists say of a suite's tests, by name.
 type Known struct {
 	Failing map[string]string // why it fails
-	Skipped map[string]string // why it skips itself, whatever server it meets
+	Skipped map[string]string // why it skips itself with any server
 }
 
-// News says how a result differs from what the lists expect, "" if it does not. A test that should run and skips itself
-// differs, because it looks green and is not; so does a listed failure that passes, because the list would hide its return.
+// News describes how a result differs from the lists, "" if it does not. A test that should run and skips itself differs, because it looks
+// green and is not. So does a listed failure that passes, because the list would hide its return.
 func (k Known) News(r Result) string {
 	switch {
 	case r.Verdict == Failed && k.Failing[r.Name] == "":

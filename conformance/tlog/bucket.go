@@ -18,7 +18,7 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 )
 
-// bucket is a bucket on a server of S3 in this process. Anybody may read it over plain HTTP, as a published log is read.
+// bucket is a bucket on a server of S3 in this process. Reading over plain HTTP is public, as of a published log.
 type bucket struct {
 	back *s3mem.Backend
 	srv  *http.Server
@@ -79,8 +79,8 @@ func (b *bucket) objects(prefix string) (data map[string][]byte, types map[strin
 	return data, types, nil
 }
 
-// compare looks at both byte for byte. Where the log grew while it was published, the bucket, which is brought up to date less often,
-// has not the partial tiles of every size the files had: exact says that this is no excuse.
+// compare compares both byte for byte. If the log grew while it was published, the bucket, which is updated less often, lacks some partial
+// tiles that the files had. With exact that is no excuse.
 func (s *suite) compare(b *bucket, prefix, dir string, exact bool) (string, error) {
 	for _, p := range []place{{name: "files", url: "file://" + dir}, b.place(prefix)} {
 		if _, err := s.caughtUp(p); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// database is a MariaDB server with a database for each publication. What is in it is read through Tessera's conformance-mysql, as a
-// user who may do nothing but read.
+// database is a MariaDB server with a database for each publication. Its content is read through Tessera's conformance-mysql, as a user
+// with read permission only.
 type database struct {
 	s       *suite
 	server  *proctest.MariaDB
@@ -199,7 +199,7 @@ func (d *database) kill(name string, p place, holdfast bool) (hit bool, err erro
 		return false, err
 	}
 	if !holdfast {
-		// What the tables are like cannot be seen while their server is down; when it is up, Holdfast goes on at once.
+		// The tables cannot be seen while their server is down; when it is up, Holdfast goes on at once.
 		return true, errors.Join(d.server.Kill(), d.server.Restart())
 	}
 	if err := d.s.node().Kill(); err != nil {
@@ -220,8 +220,8 @@ const (
 	trxPause = 150 * time.Millisecond
 )
 
-// hold makes the table of bundles and keeps one of them locked for a while, so that a publication stops there with its transaction
-// open: on a quiet machine it is over before anybody can look. A restart of the server lets go of it too.
+// hold makes the table of bundles and keeps one of them locked for a while, so that a publication stops there with its transaction open. On
+// a quiet machine it is over too soon to be observed. A restart of the server releases it too.
 func (d *database) hold(name string) error {
 	if _, err := d.server.SQL(fmt.Sprintf("CREATE TABLE `%s`.TiledLeaves (tile_index BIGINT UNSIGNED NOT NULL PRIMARY KEY, "+
 		"size SMALLINT UNSIGNED NOT NULL, data LONGBLOB NOT NULL) ENGINE=InnoDB", name)); err != nil {
@@ -249,7 +249,7 @@ func (d *database) whole(name string, size int) error {
 	return err
 }
 
-// open waits for a transaction that has written much and is not committed; false: it was over before anybody looked.
+// open waits for a transaction that has written much and is not committed; false: it was over too soon to be seen.
 func (d *database) open(name string) (bool, error) {
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(trxPause) {
 		out, err := d.server.SQL("SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 50")

@@ -1,8 +1,7 @@
-// Command tlog runs Tessera's own tools, unmodified, against a Holdfast server and against everything it publishes a log to: a
-// directory, a bucket, the tables of a database. The hammer with the flags of the published report over HTTP/1.1 and HTTP/2, the
-// integration test, fsck, conformance-mysql as a reader; and a verifier in another language (verify.py). scripts/tessera.sh and
-// scripts/mariadb.sh install them. It judges by what they print: the hammer's exit status does not tell errors, and fsck's tells
-// nothing.
+// Command tlog runs Tessera's own tools, unmodified, against a Holdfast server and its publications of a log. They are a directory, a
+// bucket and the tables of a database. They are the hammer with the flags of the published report over HTTP/1.1 and HTTP/2, the integration
+// test, fsck, and conformance-mysql as a reader. A verifier in another language runs too (verify.py). scripts/tessera.sh and
+// scripts/mariadb.sh install them. It judges by their output: the hammer's exit status does not tell errors, and fsck's tells nothing.
 //
 // It measures nothing: bench/tlog does.
 package main

@@ -39,8 +39,8 @@ func runbook() (string, error) {
 	return lines, nil
 }
 
-// public types the runbook's lines and looks at what they made: an address for reading alone, a token to add, over TLS, a quota that fills
-// and leaves the kv door its room.
+// public types the runbook's lines and checks the result. It is an address for reading alone, a token to add, over TLS, and a quota that
+// fills and leaves the kv door its room.
 func (s *suite) public() (note string, err error) {
 	lines, err := runbook()
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *suite) public() (note string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.Symlink(bin, filepath.Join(dir, "holdfast")); err != nil { // whatever the binary is called
+	if err := os.Symlink(bin, filepath.Join(dir, "holdfast")); err != nil { // for a binary of any name
 		return "", err
 	}
 	at := map[string]string{}

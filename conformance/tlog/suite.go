@@ -88,8 +88,8 @@ func (s *suite) serve(b *bucket, db *database) error {
 	return db.read("live")
 }
 
-// began waits until the door shows the first checkpoint. A new log has none for moments after the server is ready: before it signs, it asks every place
-// of publication whether there is a later one.
+// began waits until the door shows the first checkpoint. A new log has none for moments after the server is ready. Before it signs, it asks
+// every place of publication whether there is a later one.
 func (s *suite) began() error {
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		_, err := sizeAt(s.door())
@@ -192,7 +192,7 @@ func (s *suite) hammer(flags ...string) (string, error) {
 	return fmt.Sprintf("%d leaves", s.leaves), nil
 }
 
-// integration writes through the door and reads from there or from what is published.
+// integration writes through the door and reads from there or from a publication.
 func (s *suite) integration(p place) (string, error) {
 	cmd := exec.Command(filepath.Join(s.tools, "integration.test"), "--run_integration_test", "--log_url="+p.url, "--write_log_url="+s.door(),
 		"--log_public_key="+s.vkey, "-test.v")

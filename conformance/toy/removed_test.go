@@ -18,8 +18,8 @@ var (
 	itsImport = regexp.MustCompile(`(?m)^\s*(?:(\w+) )?"github\.com/holdfastdb/holdfast/doors/` + door + `(?:/[\w/]+)?"\n`)
 )
 
-// TestADoorCanBeTakenOut removes the saga door from a copy of the tree: its folders, its lines in what ships, and in tests either the uses of it
-// in a list or the whole file. What is left has to build and to pass go vet, and the lines are no more than a new door's.
+// TestADoorCanBeTakenOut removes the saga door from a copy of the tree. It removes its folders, its lines in the shipped code, and in tests
+// its uses in a list or the whole file. The rest has to build and to pass go vet, and the lines are no more than a new door's.
 func TestADoorCanBeTakenOut(t *testing.T) {
 	if !long {
 		t.Skip("it compiles the whole tree; CRASH=long has it run, and `make conformance DOOR=saga` does")

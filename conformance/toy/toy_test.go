@@ -1,6 +1,6 @@
-// Package toy shows what a new door costs. testdata/toy.patch brings a machine, a worker and a door (a bell, each ring of which is one
-// command for the toy machine, the kv machine and a transparency log) in folders of their own; the tests apply it to a copy of the
-// tree, count what it changes elsewhere, build the program and drive it. It is tests only, and the toy is in no build that anybody runs.
+// Package toy shows what a new door costs. testdata/toy.patch brings a machine, a worker and a door in folders of their own. The door is a
+// bell: each ring is one command for the toy machine, the kv machine and a transparency log. The tests apply it to a copy of the tree,
+// count its changes elsewhere, build the program and drive it. It is tests only, and the toy is in no build that users run.
 //
 // By itself `go test` takes a minute; CRASH=long adds the simulation and 100 kills.
 package toy
@@ -26,7 +26,7 @@ import (
 
 var long = os.Getenv("CRASH") == "long"
 
-// linesElsewhere is how many lines a new machine, worker and door may cost outside of new folders: a door in the list of the program's,
+// linesElsewhere is how many lines a new machine, worker and door may cost outside of new folders. They are a door in the program's list,
 // with its import, and an import that has it in simulated runs.
 const linesElsewhere = 3
 
@@ -229,8 +229,8 @@ func TestTheToyIsServed(t *testing.T) {
 	}
 }
 
-// TestNobodySeesHalf rings through three members that are killed, and looks at Views of all of them meanwhile: the machine, the key and
-// the log always agree, and no ring that was acknowledged is missing.
+// TestNobodySeesHalf rings through three members that are killed, and looks at Views of all of them meanwhile. The machine, the key and the
+// log always agree, and no acknowledged ring is missing.
 func TestNobodySeesHalf(t *testing.T) {
 	if !long {
 		t.Skip("100 kills take minutes: only with CRASH=long")

@@ -1,11 +1,10 @@
-// Command v2diff sends the same random scripts of v2 requests to etcd 3.4 and to Holdfast and compares every answer: status,
-// headers (those that let pages of other origins in too) and body, with indexes counted from the script's first, times left out, and listings that nobody asked to be sorted
-// compared as sets. It is not a load test: requests go one after another.
+// Command v2diff sends the same random scripts of v2 requests to etcd 3.4 and to Holdfast. It compares every answer: status, headers (those
+// for pages of other origins too) and body. Indexes are counted from the script's first and times left out. Listings that were not
+// requested sorted are compared as sets. It is not a load test: requests go one after another.
 //
 //	v2diff [-n 1000] [-seed S] [-members 1] [-self] [-results FILE]
 //
-// It prints its seed; with the same seed it sends the same scripts. The last line says how many scripts and requests gave the
-// same answers.
+// It prints its seed; with the same seed it sends the same scripts. The last line says how many scripts and requests gave the same answers.
 package main
 
 import (

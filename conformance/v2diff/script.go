@@ -19,8 +19,8 @@ func newScript(r *rand.Rand, i int) *script {
 	return &script{r: r, dir: fmt.Sprintf("/v2/keys/s%d", i), steps: 15 + r.IntN(30)}
 }
 
-// step is one request. "{3}" in path and parameters stands for the index three after the script's first, "{in 3}" for the
-// name of an in-order node of that index: the two servers need not be at the same one.
+// step is one request. "{3}" in path and parameters stands for the index three after the script's first, "{in 3}" for the name of an
+// in-order node of that index. The two servers need not be at the same one.
 type step struct {
 	method, path string
 	query, form  url.Values

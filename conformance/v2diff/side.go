@@ -37,8 +37,7 @@ type response struct {
 	first  uint64
 }
 
-// patience is for how long a watch that has something to say may take to say it, and how long one is listened to that
-// should have nothing.
+// patience is how long a watch with an event may take to send it, and how long one without events is listened to.
 const patience = 30 * time.Millisecond
 
 func newSide(c *proctest.Cluster) *side {

@@ -15,7 +15,7 @@ type difference struct {
 	covers func(req proto.Message, etcd, ours *answer) bool
 }
 
-// differences is the whole list. What is not on it is a bug of Holdfast.
+// differences is the whole list. Any other difference is a bug of Holdfast.
 var differences = []difference{
 	{
 		name: "unknown-compare",

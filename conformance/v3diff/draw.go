@@ -117,7 +117,7 @@ func (d *dice) readRange() *pb.RangeRequest {
 	return r
 }
 
-// streamed draws a Range to be streamed: most of what a stream refuses is left out.
+// streamed draws a Range to be streamed, mostly without the options that a stream refuses.
 func (d *dice) streamed() *pb.RangeRequest {
 	r := d.readRange()
 	if d.chance(80) {

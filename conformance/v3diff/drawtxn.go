@@ -111,9 +111,9 @@ func (d *dice) longTxn() *pb.TxnRequest {
 	return t
 }
 
-// harmless takes out of a Txn what ends the original. It checks a Txn for keys written twice, but a delete whose range end is "\0"
-// escapes it: followed by a put of a key so deleted, it panics over a previous value that is missing (with ignore_value or
-// ignore_lease), or at the next compaction over a version that is lost. Such a delete becomes one of its first key.
+// harmless removes from a Txn the operations that end the original. The original checks a Txn for keys written twice, but a delete whose
+// range end is "\0" escapes it. Followed by a put of a key so deleted, it panics over a missing previous value (with ignore_value or
+// ignore_lease). Otherwise it panics at the next compaction over a lost version. Such a delete becomes one of its first key.
 func harmless(t *pb.TxnRequest) {
 	puts := map[string]bool{}
 	walk(t, func(op *pb.RequestOp) {

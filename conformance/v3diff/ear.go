@@ -135,7 +135,7 @@ func (e *ear) send(r *pb.WatchRequest) error {
 	return e.stream.Send(r)
 }
 
-// until waits for a condition on what was heard, for at most limit.
+// until waits for a condition on the received events, for at most limit.
 func (e *ear) until(limit time.Duration, f func() bool) bool {
 	for deadline := time.Now().Add(limit); ; time.Sleep(500 * time.Microsecond) {
 		e.mu.Lock()
@@ -154,8 +154,8 @@ func (e *ear) until(limit time.Duration, f func() bool) bool {
 // compaction of revisions that the watch has no events of.
 const catchUp = 150 * time.Millisecond
 
-// settle asks for progress until it is reported: every event up to that revision has been sent before. A watch that waits for a
-// future revision has none to report; where there is one, nothing may be reported, and the others are given the time to catch up.
+// settle asks for progress until it is reported: every event up to that revision has been sent before. A watch that waits for a future
+// revision has none to report. Where there is one, nothing may be reported, and the others are given the time to catch up.
 func (e *ear) settle(current int64) {
 	e.mu.Lock()
 	can := len(e.active) > 0

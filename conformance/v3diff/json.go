@@ -20,7 +20,7 @@ var jsonPaths = map[string]string{
 	revokeCall.path: "/v3/lease/revoke", ttlCall.path: "/v3/lease/timetolive", leasesCall.path: "/v3/lease/leases",
 }
 
-// json sends a request to the JSON gateway, as a program does or as a page of some origin; a page that asks first is one of them.
+// json sends a request to the JSON gateway, as a program does or as a page of some origin. A page that asks first is one of them.
 func (s *script) json() error {
 	m, req := s.plain()
 	switch {

@@ -1,12 +1,12 @@
-// Command v3diff sends the same random scripts of etcd's gRPC requests to etcd 3.7.3 and to Holdfast and compares every answer:
-// all fields, errors with code and text, and what every watch is told, in order. Revisions are counted from the script's first;
-// ids, terms and what is left of a lease's time are left out, and so is how a stream's content is cut into messages. It speaks
-// through the generated stubs: a client library would retry and smooth over what is looked for here. Some calls have their messages in gzip, and
-// some requests go through the JSON gateway, as from a page of some origin. It is not a load test: requests go one after another.
+// Command v3diff sends the same random scripts of etcd's gRPC requests to etcd 3.7.3 and to Holdfast. It compares every answer: all fields,
+// errors with code and text, and every watch's events, in order. Revisions are counted from the script's first. Ids, terms and remaining
+// lease times are left out, and so is how a stream's content is cut into messages. It speaks through the generated stubs: a client library
+// would retry and smooth over what is looked for here. Some calls have their messages in gzip, and some requests go through the JSON
+// gateway, as from a page of some origin. It is not a load test: requests go one after another.
 //
 //	v3diff [-n 1000] [-seed S] [-members 1] [-self]
 //
-// It prints its seed; with the same seed it sends the same scripts. What may differ, and why, is in differences.go. The last
+// It prints its seed; with the same seed it sends the same scripts. differences.go has the allowed differences and their reasons. The last
 // line says how many scripts and requests gave the same answers; a run of -n 1000 or more writes its line into RESULTS-v3diff.md.
 package main
 

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// What no well-behaved client sends: bytes that are no message, a message in pieces that must be merged, fields nobody knows,
-// requests about as large as is allowed or larger, methods that do not exist, leases that hardly live.
+// Requests that no well-behaved client sends: bytes that are no message, a message in pieces that must be merged, and unknown fields. Also
+// requests about as large as is allowed or larger, methods that do not exist, and leases that hardly live.
 func (s *script) odd() error {
 	switch k := s.r.IntN(100); {
 	case k < 35:
@@ -46,7 +46,7 @@ func (c wireCodec) Marshal(v any) (mem.BufferSlice, error) {
 	return c.CodecV2.Marshal(v)
 }
 
-// raw calls m with bytes. What they mean as a message like the given one, if anything, is what the documented differences judge.
+// raw calls m with bytes. The documented differences judge their meaning, if any, as a message like the given one.
 func (s *script) raw(m method, what string, like proto.Message, bytesOf func(x *side) []byte) error {
 	var req proto.Message
 	if meant := like.ProtoReflect().New().Interface(); proto.Unmarshal(bytesOf(s.a), meant) == nil {
@@ -65,8 +65,8 @@ func (s *script) raw(m method, what string, like proto.Message, bytesOf func(x *
 	return err
 }
 
-// plain draws a request that does no harm however its bytes are changed: neither a Txn (see harmless) nor a grant, which might
-// leave a lease nobody knows of.
+// plain draws a request that does no harm however its bytes are changed. It is neither a Txn (see harmless) nor a grant, which might leave
+// an unknown lease.
 func (s *script) plain() (method, proto.Message) {
 	switch s.r.IntN(5) {
 	case 0:
@@ -83,8 +83,8 @@ func (s *script) plain() (method, proto.Message) {
 
 // broken sends a request with a few bytes changed, added or cut off.
 func (s *script) broken() error {
-	// The same bytes for both, or they break in different places: each server may have drawn a lease's id itself. A question for a
-	// lease's time would be answered with whatever id the broken bytes ask for.
+	// The same bytes for both, or they break in different places: each server may have drawn a lease's id itself. A question for a lease's
+	// time would be answered with the id in the broken bytes.
 	m, req := s.plain()
 	for m.path == ttlCall.path || !bytes.Equal(encoded(s.a.fill(req)), encoded(s.b.fill(req))) {
 		m, req = s.plain()
@@ -165,7 +165,7 @@ func (s *script) torn() error {
 	return err
 }
 
-// merged sends two requests one after another as one message, and at times fields nobody knows: protobuf puts them together.
+// merged sends two requests one after another as one message, at times with unknown fields: protobuf puts them together.
 func (s *script) merged() error {
 	m, first := s.plain()
 	second := first
@@ -205,8 +205,8 @@ func encoded(m proto.Message) []byte {
 	return b
 }
 
-// large sends about as much as is allowed, or more. Between what is surely allowed and what surely is not, the two count the
-// bytes around a request differently.
+// large sends about as much as is allowed, or more. Between the surely allowed and the surely refused size, the two count the bytes around
+// a request differently.
 func (s *script) large() error {
 	size := one(s.dice, 1_000_000, 1_572_000, 1_580_000, 2_000_000, 2_090_000, 2_100_000, 3_000_000)
 	value := bytes.Repeat([]byte{'x'}, size)

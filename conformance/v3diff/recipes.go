@@ -50,7 +50,7 @@ func (s *script) recipe() error {
 	return s.elect()
 }
 
-// ownLease draws the id of a lease whose id the script has chosen, rarely of none. A key of a recipe has its lease's id in its name, so a
+// ownLease draws the id of a lease whose id the script has chosen, rarely of none. A key of a recipe has its lease's id in its name. A
 // lease whose id the server chose would give other keys on the two sides.
 func (s *script) ownLease() int64 {
 	var own []int64
@@ -256,7 +256,7 @@ func (s *script) elect() error {
 		_, err := s.ask("Observe", "(observed)", nil, func(x *side) (*answer, error) { return x.observed(streams[x]) })
 		return err
 	}
-	if err := s.unary(leaderCall, &epb.LeaderRequest{Name: name}); err != nil { // nobody leads
+	if err := s.unary(leaderCall, &epb.LeaderRequest{Name: name}); err != nil { // there is no leader
 		return err
 	}
 	a, err := s.asked(campaignCall, &epb.CampaignRequest{Name: name, Lease: first, Value: s.value()})

@@ -205,7 +205,7 @@ func (s *script) compare(req proto.Message, a, b *answer) {
 
 func (s *script) unary(m method, req proto.Message) error {
 	st := &step{method: m, req: req}
-	// What is acknowledged by one member is seen through any other by those who ask for that.
+	// Acknowledged writes of one member are visible through any other to requests that ask for that.
 	if !mayBeOld(req) && s.chance(10) {
 		st.elsewhere = 1
 	}
@@ -289,7 +289,7 @@ func (s *script) expire() error {
 	return err
 }
 
-// clean leaves nothing behind, whatever has happened; that too must be the same.
+// clean always leaves nothing behind; that too must be the same.
 func (s *script) clean() error {
 	differed := s.diff != ""
 	for _, id := range s.leases {

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Numbers in a drawn request that stand for others: the two servers need not be at the same revision, and lease ids they
-// choose themselves differ. Both marks are far from any number that occurs, and from the largest.
+// Numbers in a drawn request that stand for others. The two servers need not be at the same revision, and lease ids they choose themselves
+// differ. Both marks are far from any number that occurs, and from the largest.
 const (
 	revisionMark = int64(1) << 58 // + n: the revision n after the script's first
 	leaseMark    = int64(1) << 59 // + n: the n-th lease whose id the server chose
@@ -81,8 +81,8 @@ func (f *frame) number(v int64) int64 {
 	return v
 }
 
-// text is a message as one line, in the order of its field numbers, with everything that may differ between two runs of the
-// same server made relative or left out. Protobuf's own text format is deliberately not the same twice.
+// text is a message as one line, in the order of its field numbers. Fields that may differ between two runs of the same server are made
+// relative or left out. Protobuf's own text format is deliberately not the same twice.
 func (f *frame) text(m proto.Message) string {
 	var b strings.Builder
 	f.write(&b, m.ProtoReflect())

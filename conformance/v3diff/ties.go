@@ -10,10 +10,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// stableLimit is the length up to which the original's sort keeps the order of what is equal.
+// stableLimit is the length up to which the original's sort keeps the order of equal elements.
 const stableLimit = 12
 
-// untied reports whether two answers are the same but for the order of equals in what was sorted by something else than the key.
+// untied reports whether two answers are the same except for the order of equals in a sort by something else than the key.
 func untied(req proto.Message, a, b *answer) bool {
 	if a.message == nil || b.message == nil {
 		return false

@@ -80,7 +80,7 @@ func (s *script) unwatch() error {
 	return nil
 }
 
-// listen lets all watches hear what there is and compares what both were told.
+// listen lets all watches hear the pending events and compares those of both servers.
 func (s *script) listen() error {
 	for i := range s.a.ears {
 		s.count["(progress)"]++

@@ -107,7 +107,7 @@ func (w *week) upgraded() (string, error) {
 			return "", err
 		}
 	}
-	for _, m := range w.house.members { // nobody goes back: the level may go up
+	for _, m := range w.house.members { // no member goes back: the level may go up
 		m.extra = nil
 	}
 	out, err := w.house.run("member", "raise-level", "--admin", w.house.members[0].Admin)
@@ -284,7 +284,7 @@ func (w *week) endsSoon() (string, error) {
 	return note, errors.Join(err, w.house.certify(m, w.members, time.Now().Add(aMonth)), w.house.hangUp(m))
 }
 
-// expired is a member that is started with a certificate of yesterday: nobody talks to it until it has a new one.
+// expired is a member that is started with a certificate of yesterday: no member talks to it until it has a new one.
 func (w *week) expired() (string, error) {
 	_, others, err := w.house.followers()
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// house is the cluster and what is known of it: where each member listens, which certificates it shows, and which program it is. The goroutine of
-// the script owns it; what the load reads is in its journal.
+// house is the cluster: each member's addresses, certificates and program. The goroutine of the script owns it; the load reads only its
+// journal.
 type house struct {
 	dir     string
 	bin     string
@@ -47,7 +47,7 @@ type member struct {
 	noPeer    bool // it is not told where to listen for others
 }
 
-// aMonth is how long a certificate lasts that nobody needs to be warned of.
+// aMonth is the lifetime of a certificate without a warning.
 const aMonth = 30 * 24 * time.Hour
 
 // memory is what each member is given: three of them share the machine.
@@ -164,7 +164,7 @@ func (h *house) hangUp(members ...*member) error {
 	return nil
 }
 
-// followers are the members without the one that leads, which is the first.
+// followers are the members without the leader; leader is the first result.
 func (h *house) followers() (leader *member, others []*member, err error) {
 	n, err := h.cluster.WaitLeader(30 * time.Second)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// journal is what the script has done to whom and when, and what went wrong for clients. Its methods may be called from any goroutine.
+// journal is the script's actions on each member with their times, and the clients' failures. Its methods may be called from any goroutine.
 type journal struct {
 	mu       sync.Mutex
 	away     map[string][]span // guarded by mu: by member, when it was stopped, frozen or shut out
@@ -28,7 +28,8 @@ type failure struct {
 	text         string
 }
 
-// clientNotice is how long after a member has come back a client's connection to it may still be the old one, or wait for its next try.
+// clientNotice is the time that a client may need to notice a returned member. Until then its connection may be the old one, or wait for
+// its next try.
 const clientNotice = 3 * time.Second
 
 func newJournal() *journal { return &journal{away: map[string][]span{}} }
@@ -70,7 +71,7 @@ func (j *journal) leaderless() (leads func()) {
 	}
 }
 
-// fail notes a request that came to nothing.
+// fail notes a request that failed.
 func (j *journal) fail(f failure) {
 	f.ended = time.Now()
 	j.mu.Lock()

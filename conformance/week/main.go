@@ -1,7 +1,7 @@
-// Command week has three members live an operator's week in minutes, with TLS between members and towards clients: an upgrade, restarts, members that
-// move, freeze, are replaced and come to have certificates that have expired. Beside it 64 writers, a hundred transactions a second, etcdctl and jetcd do their work.
-// Nothing that was acknowledged may be missing in the end, no request may fail but at a member that was away or while no leader could be, and each
-// fault must be named in status, metrics and log within five seconds.
+// Command week has three members live an operator's week in minutes, with TLS between members and towards clients. It has an upgrade,
+// restarts, and members that move, freeze, are replaced and get expired certificates. Beside it 64 writers, a hundred transactions a
+// second, etcdctl and jetcd do their work. No acknowledged write may be missing in the end, and no request may fail except at an absent
+// member or while no leader could be. Each fault must be named in status, metrics and log within five seconds.
 //
 //	week [-calm 10s] [-only PATTERN]
 //

@@ -31,7 +31,7 @@ func (r *roster) enter(m *member, c *clientv3.Client) {
 	r.sagas[m.Name] = m.Addr("saga")
 }
 
-// leave has clients ask others from now on. The last one stays: clients have to ask somebody.
+// leave has clients ask other members from now on. The last one stays: clients need one.
 func (r *roster) leave(m *member) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

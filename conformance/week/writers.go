@@ -18,7 +18,7 @@ const (
 	writePatience = 8 * time.Second
 )
 
-// writers put a key after another, each through one member after another, and remember which puts were acknowledged. A put that came to nothing
+// writers put a key after another, each through one member after another, and remember which puts were acknowledged. A put that failed
 // is not made again: the next has another key.
 type writers struct {
 	h       *house

@@ -1,5 +1,5 @@
-// Package disk is the seam to the file system: the real one, one in memory that can lose and tear unsynced writes on a
-// crash, and one that injects faults. Everything durable outside Pebble goes through it.
+// Package disk is the seam to the file system. It has the real one, one in memory that can lose and tear unsynced writes on a crash, and
+// one that injects faults. Everything durable outside Pebble goes through it.
 package disk
 
 import (
@@ -14,9 +14,9 @@ var ErrLocked = errors.New("locked by another process")
 type FS interface {
 	// Open opens an existing file for reading and writing.
 	Open(name string) (File, error)
-	// OpenDirect opens an existing file for reading and for writing past the page cache: WriteAt hands whole blocks (memory
-	// from Blocks; offset and length multiples of BlockBytes) straight to the device, and Sync finds nothing left to write. Any
-	// other write goes the ordinary way, and so do all where the file system knows no direct writes.
+	// OpenDirect opens an existing file for reading and for writing past the page cache. WriteAt hands whole blocks straight to the device,
+	// and Sync finds nothing left to write. The memory must come from Blocks; offset and length must be multiples of BlockBytes. Any other
+	// write goes the ordinary way, and so do all where the file system knows no direct writes.
 	OpenDirect(name string) (File, error)
 	// OpenRead opens a regular file for reading alone, or ErrNotRegular. It never waits, not for a named pipe either. Calls that
 	// write to the file fail.
@@ -28,11 +28,11 @@ type FS interface {
 	Rename(oldname, newname string) error
 	// Link gives a file a second name, which must be free (fs.ErrExist).
 	Link(oldname, newname string) error
-	// Chmod sets permissions, whatever the umask is.
+	// Chmod sets permissions, independent of the umask.
 	Chmod(name string, mode fs.FileMode) error
 	Remove(name string) error
 	RemoveAll(name string) error
-	// Mkdir makes one directory. It is there after a crash if the directory it is in was synced, and so is what is in it.
+	// Mkdir makes one directory. It is there after a crash if its parent was synced, and so is its content.
 	Mkdir(dir string) error
 	// MkdirMode is Mkdir with other permissions, less what the umask takes.
 	MkdirMode(dir string, mode fs.FileMode) error
@@ -77,8 +77,8 @@ type ID struct{ Device, Inode uint64 }
 type File interface {
 	ReadAt(p []byte, off int64) (int, error)
 	WriteAt(p []byte, off int64) (int, error)
-	// Preallocate grows the file to size with zeros that are really written, so that later writes there change neither
-	// size nor extents and Sync has only data to flush. A file that is as large already is left alone.
+	// Preallocate grows the file to size with zeros that are really written. Later writes there change neither size nor extents, so Sync
+	// only flushes data. A file that is as large already is left alone.
 	Preallocate(size int64) error
 	Truncate(size int64) error
 	// Sync is fdatasync: contents, and the size if it changed.

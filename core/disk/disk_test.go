@@ -196,7 +196,7 @@ func TestCrashLosesDirectoriesWithUnsyncedParents(t *testing.T) {
 	}
 }
 
-// What lay in a removed directory does not turn up in another one that has its name.
+// Files of a removed directory do not turn up in another one that has its name.
 func TestCrashTellsDirectoriesOfOneNameApart(t *testing.T) {
 	for seed := range uint64(100) {
 		m := NewMem()
@@ -219,7 +219,7 @@ func TestMkdirAllAtEveryCrashPoint(t *testing.T) {
 		ended = m.MkdirAll(dir) == nil
 		m.PowerOffAfter(-1) // the process died, the machine did not
 		if cut%2 == 0 {
-			_ = m.Mkdir("/a") // somebody else, and without a sync
+			_ = m.Mkdir("/a") // another process, and without a sync
 			_ = m.Mkdir("/a/b")
 		}
 		check(t, m.MkdirAll(dir), m.WriteFileAtomic(dir+"/f", []byte("held")))
@@ -252,8 +252,8 @@ func TestMkdirAllAtEveryCrashPoint(t *testing.T) {
 	}
 }
 
-// Where a name cannot be synced because nothing can be made there, a directory that is there is good enough: a volume mounted into
-// a read-only system.
+// If a name cannot be synced because nothing can be made there, an existing directory is good enough: a volume mounted into a read-only
+// system.
 func TestMkdirAllBelowWhatCannotBeSynced(t *testing.T) {
 	for _, refusal := range []error{syscall.EACCES, syscall.EROFS, syscall.EINVAL, syscall.ENOTSUP} {
 		d := NewFaulty(NewMem())

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Faulty wraps a file system and fails on request, at any time and on chosen files, as a disk does that goes bad or fills
-// up under a running server. Safe for concurrent use.
+// Faulty wraps a file system and fails on request, at any time and on chosen files. It imitates a disk that goes bad or fills up under a
+// running server. Safe for concurrent use.
 type Faulty struct {
 	FS
 	mu    sync.Mutex

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// SectorBytes is what a disk writes whole or not at all. Crash decides about every unsynced sector by itself.
+// SectorBytes is the unit that a disk writes whole or not at all. Crash decides about every unsynced sector by itself.
 const SectorBytes = 512
 
 var (
@@ -23,10 +23,9 @@ var (
 	ErrCrashed = errors.New("file was open at the crash")
 )
 
-// Mem is a file system in memory that remembers what is durable. What was written but not synced survives a Crash sector by
-// sector as chance has it, and so do creations, renames and removals whose directory was not synced: of files and of
-// directories, and what is in a lost directory is lost with it, even if it was synced. Safe for concurrent use; deterministic
-// if its callers are.
+// Mem is a file system in memory that remembers what is durable. Unsynced writes survive a Crash sector by sector at random. So do
+// creations, renames and removals of files and directories if their parent directory was not synced. The content of a lost directory is
+// lost with it, even if it was synced. Safe for concurrent use; deterministic if its callers are.
 type Mem struct {
 	mu      sync.Mutex
 	here    *inode       // the directory "."
@@ -36,7 +35,7 @@ type Mem struct {
 	epoch   int              // counts crashes
 	ops     int              // calls so far that change something
 	budget  int              // changing calls left, the last of which loses power; 0 = off, < 0 = never
-	free    int64            // what Free answers
+	free    int64            // the answer of Free
 	ids     uint64           // given to inodes so far
 	now     func() time.Time // of modification times; nil: the zero time
 }

@@ -17,8 +17,8 @@ type inode struct {
 	mode fs.FileMode // it outlives a crash as it was last: nothing here depends on it
 	time time.Time   // of the last change
 
-	// Of a directory, nil in a file: what callers see in it, and what a crash is sure to keep of that. Whatever lies in a
-	// directory is lost with the directory's own name.
+	// Nil in a file. In a directory: the names that callers see, and the names that a crash is sure to keep. The content of a directory is
+	// lost with the directory's own name.
 	now, durable map[string]*inode
 }
 
@@ -28,8 +28,8 @@ func newDirNode() *inode { return &inode{now: map[string]*inode{}, durable: map[
 
 func (n *inode) isDir() bool { return n.now != nil }
 
-// place is a name in a directory. It refers to the directory itself, not to its path: what was made in a directory that is
-// removed does not appear in another one of the same path.
+// place is a name in a directory. It refers to the directory itself, not to its path. A file made in a removed directory does not appear in
+// another directory of the same path.
 type place struct {
 	dir  *inode
 	name string

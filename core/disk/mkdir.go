@@ -12,8 +12,8 @@ const LostAndFound = "lost+found"
 
 // mkdirAll is MkdirAll in terms of the other calls, so that every implementation crashes and fails at the same places.
 //
-// It goes from above to below and looks after the names of directories that are there as well: a person with mkdir -p, or an earlier
-// process, may have made them a moment ago. The sync of a directory in which nothing has changed costs next to nothing.
+// It goes from the top down, and also syncs the names of existing directories. A person with mkdir -p, or an earlier process, may have made
+// them a moment ago. The sync of a directory in which nothing has changed costs next to nothing.
 func mkdirAll(f FS, dir string) error {
 	dir = filepath.Clean(dir)
 	parent := filepath.Dir(dir)
@@ -36,8 +36,8 @@ func mkdirAll(f FS, dir string) error {
 	return err
 }
 
-// cannotSync reports whether a directory cannot be synced by anybody like this process, as opposed to a sync that failed: it is not
-// readable, or its file system is read-only or knows no such call.
+// cannotSync reports whether this process cannot sync the directory at all, as opposed to a sync that failed. The directory is not
+// readable, or its file system is read-only or has no such call.
 func cannotSync(err error) bool {
 	for _, e := range []error{fs.ErrPermission, syscall.EROFS, syscall.EINVAL, syscall.ENOTSUP} {
 		if errors.Is(err, e) {

@@ -155,7 +155,7 @@ func flock(f *os.File) (Unlocker, error) {
 // processes lock two different files of one name.
 type osLock struct{ f *os.File }
 
-// Unlock gives the lock back before it closes the file: a child that was forked and has not called exec yet holds a copy of the descriptor, and the
+// Unlock releases the lock before it closes the file. A forked child that has not called exec yet holds a copy of the descriptor, and the
 // lock would live as long as the copy.
 func (l osLock) Unlock() error {
 	return errors.Join(retryEINTR(func() error { return syscall.Flock(int(l.f.Fd()), syscall.LOCK_UN) }), l.f.Close())

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// Sync is fdatasync: unlike fsync it does not journal the modification time, which on a preallocated file is all that a
-// write changes besides the data.
+// Sync is fdatasync: unlike fsync it does not journal the modification time. On a preallocated file a write changes nothing else besides
+// the data.
 func (f osFile) Sync() error {
 	err := retryEINTR(func() error { return syscall.Fdatasync(int(f.Fd())) })
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// CopyOwner gives a file the owner and the group of the one that info describes. It does nothing for files that are not the system's. A process that
+// CopyOwner gives a file the owner and the group that info describes. It does nothing for files that are not the system's. A process that
 // may not do so gets an error with fs.ErrPermission in it.
 func CopyOwner(info fs.FileInfo, name string) error {
 	st, ok := info.Sys().(*syscall.Stat_t)

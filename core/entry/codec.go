@@ -13,16 +13,16 @@ import (
 // guessing at the meaning of a logged command would let members drift apart.
 const FormatVersion = 1
 
-// Size limits, in bytes. A packer stops at about 1 MiB; a single command may be larger, so an entry may hold one command
-// of the greatest size beside a full pack.
+// Size limits, in bytes. A packer stops at about 1 MiB, but a single command may be larger. So an entry may hold one command of the
+// greatest size beside a full pack.
 const (
 	MaxCommandBytes = 8 << 20
 	MaxEntryBytes   = MaxCommandBytes + 1<<20
 	MaxParts        = 16
 )
 
-// Errors of decoders, beside those of wire. All are fatal to the node that applies: the log's checksums have passed, so such
-// bytes were written by a build that does not agree with this one.
+// Errors of decoders, beside those of wire. All are fatal to the node that applies: the log's checksums have passed, so a build that
+// disagrees with this one wrote those bytes.
 var (
 	ErrVersion   = errors.New("entry has a format version this build does not know")
 	ErrRange     = errors.New("entry holds a time out of range")
@@ -31,8 +31,8 @@ var (
 	errNoCommand = errors.New("no command left in entry")
 )
 
-// Header is what the leader stamps once on every raft entry. Hash is the rolling state hash the leader had after applying
-// entry HashIndex (0 = no stamp); members that still remember that index compare.
+// Header is the leader's stamp on a raft entry. Hash is the rolling state hash the leader had after applying entry HashIndex (0 = no
+// stamp); members that still remember that index compare.
 type Header struct {
 	TickMs    int64
 	WallNs    int64

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Describe prints a command as one line in the notation used in logs, traces and docs: "7.2@3 kv.put k=v" for the command
-// at index 7, place 2, decided in term 3. part prints one part without a newline; the printers of the machines live in the
-// subpackages, which this package cannot see. A command of several parts joins them with " + ", one of none prints "empty".
+// Describe prints a command as one line in the notation used in logs, traces and docs. "7.2@3 kv.put k=v" is the command at index 7, place
+// 2, decided in term 3. part prints one part without a newline; the printers of the machines live in the subpackages, which this package
+// cannot see. A command of several parts joins them with " + ", one of none prints "empty".
 func Describe(p Position, c *Command, part func(Part) string) string {
 	var b strings.Builder
 	b.WriteString(p.String())

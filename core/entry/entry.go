@@ -1,9 +1,8 @@
-// Package entry holds what travels in the replicated commit log: commands, the raft entries that pack many of them,
-// their positions, and the rejections a state machine may answer with. It is pure data and codecs; it decides nothing.
-// Byte tables: docs/formats/entry.md.
+// Package entry holds the data of the replicated commit log. These are commands, the raft entries that pack many of them, their positions,
+// and the rejections of state machines. It is pure data and codecs; it decides nothing. Byte tables: docs/formats/entry.md.
 //
-// The command parts of each machine live in the subpackages (doors/kv/part, core/entry/member, …). A machine may appear at most
-// once in a command: parts are therefore judged independently and applied all-or-nothing.
+// The command parts of each machine live in the subpackages (doors/kv/part, core/entry/member, …). A machine may appear at most once in a
+// command: parts are therefore judged independently and applied all-or-nothing.
 package entry
 
 import "fmt"
@@ -46,9 +45,9 @@ type Part struct {
 	Body    []byte
 }
 
-// Command is what a door proposes. Origin and Seq identify it for the life of the cluster (Origin is random per process
-// start, Seq counts up from 1 in it), Term is the raft term in which it was decided: Apply drops it as superseded unless
-// the entry that carries it has the same term.
+// Command is a door's proposal. Origin and Seq identify it for the life of the cluster: Origin is random per process start, Seq counts up
+// from 1 in it. Term is the raft term in which it was decided. Apply drops it as superseded unless the entry that carries it has the same
+// term.
 type Command struct {
 	Origin uint64
 	Seq    uint64
@@ -56,7 +55,7 @@ type Command struct {
 	Parts  []Part
 }
 
-// Stamp is what the leader writes once on every raft entry, with the place of the command being applied.
+// Stamp is the leader's stamp on a raft entry, with the place of the command being applied.
 type Stamp struct {
 	Pos  Position
 	Term uint64
@@ -83,7 +82,7 @@ func (r *Rejection) Error() string {
 	return fmt.Sprintf("rejected by machine %c part %d: code %d: %s", r.Machine, r.Part, r.Code, r.Detail)
 }
 
-// Result is the outcome of an applied command: Rejection is nil if its parts took effect. It is built only on the member where somebody
+// Result is the outcome of an applied command: Rejection is nil if its parts took effect. It is built only on the member where a caller
 // waits for it.
 type Result struct {
 	Pos       Position
@@ -92,7 +91,7 @@ type Result struct {
 	Bodies    []Body // one per part
 }
 
-// Body is what one machine answers to its part: a value of its own type (*kv.TxnResult and so on), nil if it has nothing to say.
+// Body is the answer of one machine to its part: a value of its own type (*kv.TxnResult and so on), nil for no answer.
 type Body struct {
 	Machine Machine
 	Value   any

@@ -13,9 +13,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// StateKey holds the applier's own row: 1 byte version, then big endian the index it was written at, the rolling state
-// hash, the tick and the wall time (docs/formats/store.md). Like the applied index it belongs to no machine and travels in
-// snapshots.
+// StateKey holds the applier's own row (docs/formats/store.md). It has 1 byte of version, then big endian the index it was written at, the
+// rolling state hash, the tick and the wall time. Like the applied index it belongs to no machine and travels in snapshots.
 var StateKey = []byte("\x00state")
 
 const (
@@ -38,7 +37,7 @@ type Applier struct {
 	byID     [256]Machine
 	keepers  []Gatekeeper           // those of machines that are one
 	holders  []Keeper               // likewise
-	own      bool                   // what Own was told last
+	own      bool                   // the last value given to Own
 	clients  func(*entry.Part) bool // fromClient, made once: it is handed over with every command
 	specs    Specs
 	gate     Gate // closed while an entry, or a snapshot, becomes visible
@@ -60,15 +59,15 @@ type Applier struct {
 // point is the rolling state hash after one index.
 type point struct{ index, hash uint64 }
 
-// delivery is a result that somebody on this member waits for.
+// delivery is a result that a caller on this member waits for.
 type delivery struct {
 	origin, seq uint64
 	result      *entry.Result
 }
 
-// NewApplier returns an applier over st; call Load before the first Apply. The order of the machines is the order in which they write
-// what they write once per entry (Finisher), so it is part of the log's meaning: members that apply in another order come to another
-// state hash. A new machine goes to the end. Two machines with one letter are a programming error and panic.
+// NewApplier returns an applier over st; call Load before the first Apply. The machines write their once-per-entry rows (Finisher) in this
+// order, so the order is part of the log's meaning. Members that apply in another order come to another state hash. A new machine goes to
+// the end. Two machines with one letter are a programming error and panic.
 func NewApplier(st store.Store, machines ...Machine) *Applier {
 	a := &Applier{st: st, machines: machines, specs: SpecsOf(machines)}
 	a.clients = a.fromClient
@@ -94,7 +93,7 @@ func (a *Applier) Load() error {
 	if err != nil {
 		return fmt.Errorf("load applier: %w", err)
 	}
-	// Without a row (nothing applied yet) there is no hash either, whatever index the store was set up with.
+	// Without a row (nothing applied yet) there is no hash either, at any index that the store was set up with.
 	last, stamp := point{}, entry.Stamp{}
 	if ok {
 		if last, stamp, err = decodeState(row); err != nil {
@@ -143,11 +142,10 @@ func (a *Applier) Rest() {
 // Written counts the bytes of all batches since the start. Any goroutine.
 func (a *Applier) Written() uint64 { return a.written.Load() }
 
-// Applied is an index that all is at or below that anybody has read before the call: it moves before an entry becomes visible. Any
-// goroutine.
+// Applied returns an upper bound on the index that any reader has seen: it moves before an entry becomes visible. Any goroutine.
 func (a *Applier) Applied() uint64 { return a.st.Applied() }
 
-// Specs lists what there is to know of the machines, in their order. Any goroutine.
+// Specs lists the Specs of the machines, in their order. Any goroutine.
 func (a *Applier) Specs() Specs { return a.specs }
 
 // View returns the rows of all machines as of one applied index, and that index. The caller closes it. Any goroutine; it waits while
@@ -226,8 +224,8 @@ func (a *Applier) Hash() (index, hash uint64) {
 	return a.last.index, a.last.hash
 }
 
-// HashAt returns the rolling state hash after the entry at index, false if this member does not remember it: it knows the newest
-// 4,096 since it was loaded. Apply goroutine only.
+// HashAt returns the rolling state hash after the entry at index. It is false if this member does not remember it: only the newest 4,096
+// since the load are known. Apply goroutine only.
 func (a *Applier) HashAt(index uint64) (hash uint64, ok bool) {
 	p := a.ring[index%hashesKept]
 	return p.hash, index != 0 && p.index == index
@@ -244,9 +242,9 @@ func (a *Applier) Apply(index, term uint64, data []byte, wanted func(origin, seq
 	return a.ApplyWith(index, term, data, nil, wanted, done)
 }
 
-// ApplyWith is Apply with writes of the caller in the same batch: what raft decided in this entry (who votes) must become
-// visible and durable together with the applied index. extra runs after the entry's commands; its writes must follow from
-// the log alone, since members hash them.
+// ApplyWith is Apply with writes of the caller in the same batch. The outcome of a raft decision in this entry, such as the voters, must
+// become visible and durable together with the applied index. extra runs after the entry's commands; its writes must follow from the log
+// alone, since members hash them.
 func (a *Applier) ApplyWith(index, term uint64, data []byte, extra func(b store.Batch) error,
 	wanted func(origin, seq uint64) bool, done func(origin, seq uint64, r *entry.Result)) error {
 	st := &a.stamp

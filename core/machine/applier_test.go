@@ -19,7 +19,7 @@ func TestApplier(t *testing.T) {
 		command(2, 2, "kold"),      // of another term
 		command(3, 3, "m3", "kno"), // rejected as a whole
 		command(4, 3, "k4", "m4"),  // both parts
-		command(100, 3, "k100"),    // nobody waits
+		command(100, 3, "k100"),    // no caller waits
 		command(5, 3),              // no parts
 		command(6, 3, "kno", "mboom") /* the rejection comes first */))
 	if err != nil {
@@ -218,8 +218,8 @@ func TestFailedCommitLetsReadersGoOn(t *testing.T) {
 	}
 }
 
-// Leaders' clocks differ. Whatever a later leader stamps, time along the log does not go back, neither for the machines nor after
-// a restart.
+// Leaders' clocks differ. With any stamps of a later leader, time along the log does not go back, neither for the machines nor after a
+// restart.
 func TestStampsNeverGoBack(t *testing.T) {
 	st := store.NewMem()
 	r := &register{id: 'a'}
@@ -250,7 +250,7 @@ func TestStampsNeverGoBack(t *testing.T) {
 	}
 }
 
-// TestAViewIsBetweenTwoEntries: nobody takes a View while an entry becomes visible, so its rows are those of its index.
+// TestAViewIsBetweenTwoEntries: no View is taken while an entry becomes visible, so its rows are those of its index.
 func TestAViewIsBetweenTwoEntries(t *testing.T) {
 	mem := store.NewMem()
 	st := &meanwhile{Mem: mem}

@@ -5,14 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// Gate keeps readers from seeing half an entry: it is closed while a batch becomes visible, and no read can begin meanwhile.
-// All machines of one applier share it, so everything read under it, of several machines too, is of one applied index. A reader
-// of several rows takes what it needs, a View among it, under RLock. One that looks at a single row takes no lock: it asks
-// Version before and is right if the version is still the Same afterwards. The rejected design was a plain RWMutex for all: a
-// read of one row from disk would then hold up Apply.
+// Gate keeps readers from seeing half an entry: it is closed while a batch becomes visible, and no read can begin meanwhile. All machines
+// of one applier share it, so everything read under it, of several machines too, is of one applied index. A reader of several rows takes
+// them, and a View if it needs one, under RLock. One that looks at a single row takes no lock: it asks Version before and is right if the
+// version is still the Same afterwards. The rejected design was a plain RWMutex for all: a read of one row from disk would then hold up
+// Apply.
 //
-// Close and Open are called by the apply goroutine alone, the other methods by any. What a machine publishes is written while
-// the gate is closed, or under Lock. The zero Gate is open.
+// Close and Open are called by the apply goroutine alone, the other methods by any. A machine publishes only while the gate is closed, or
+// under Lock. The zero Gate is open.
 type Gate struct {
 	sync.RWMutex
 	version atomic.Uint64 // odd while the gate is closed

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A reader without the lock that finds the version the same has seen the state of one entry, whatever was published meanwhile;
-// one that waits is let in by Open.
+// A reader without the lock that finds the version unchanged has seen the state of one entry, also if others were published meanwhile. One
+// that waits is let in by Open.
 func TestGateShowsWholeEntries(t *testing.T) {
 	var g Gate
 	var a, b atomic.Int64 // published together

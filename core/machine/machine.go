@@ -7,12 +7,12 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// Machine is one deterministic state machine. All methods are called by the one goroutine that applies entries, except
-// what a machine documents for its readers.
+// Machine is one deterministic state machine. All methods are called by the one goroutine that applies entries, except what a machine
+// documents for its readers.
 //
-// For each raft entry: Check and Do per command in order, then the applier closes its Gate, the store commits the entry's one batch,
-// every machine's Publish runs, and the gate opens. Check sees the store plus everything done earlier in the same entry. Any error
-// (not a Rejection) is fatal to the node, so Do may keep pending state in memory without an undo.
+// Each raft entry runs Check and Do per command, in order. Then the applier closes its Gate, the store commits the entry's one batch, every
+// machine's Publish runs, and the gate opens. Check sees the store plus everything done earlier in the same entry. Any error (not a
+// Rejection) is fatal to the node, so Do may keep pending state in memory without an undo.
 type Machine interface {
 	// Spec is what others must know of the machine; always the same one. Any goroutine.
 	Spec() *Spec
@@ -21,11 +21,11 @@ type Machine interface {
 	Load(st store.Store, gate *Gate) error
 	// Check decodes and judges a part and changes nothing. plan is handed to Do at once or dropped.
 	Check(st *entry.Stamp, body []byte) (plan any, rej *entry.Rejection, err error)
-	// Readable returns the error with which Check would stop the node at this body, whatever the state is; nil if there is
-	// none. Propose calls it, so that nothing is logged that no member can apply. Any goroutine.
+	// Readable returns the error with which Check would stop the node at this body, in any state; nil if there is none. Propose calls it,
+	// so that nothing is logged that no member can apply. Any goroutine.
 	Readable(body []byte) error
-	// Do carries out a plan: it writes to b and to pending memory, and cannot be rejected. The result is nil unless wanted.
-	// body's and plan's memory may be reused after Publish: what is kept longer is copied.
+	// Do carries out a plan: it writes to b and to pending memory, and cannot be rejected. The result is nil unless wanted. body's and
+	// plan's memory may be reused after Publish: copy anything kept longer.
 	Do(st *entry.Stamp, plan any, b store.Batch, wanted bool) (result any, err error)
 	// Publish is called once the batch is visible, with the gate closed: pending memory becomes what readers see.
 	Publish(st *entry.Stamp)
@@ -42,7 +42,8 @@ type Gatekeeper interface {
 // Rester is a Machine that keeps what only makes the next work faster.
 type Rester interface {
 	Machine
-	// Rest lets go of it; what the machine answers stays the same. Called between two entries with the gate closed.
+	// Rest frees memory that only speeds up later work; the machine's answers stay the same. Called between two entries with the gate
+	// closed.
 	Rest()
 }
 
@@ -54,8 +55,8 @@ type Keeper interface {
 	Keep(n int)
 }
 
-// Finisher is a Machine that writes once per entry rather than once per command: running counters, or a bounded piece of
-// work that is left over from an earlier command.
+// Finisher is a Machine that writes once per entry rather than once per command. It writes running counters, or a bounded piece of work
+// left over from an earlier command.
 type Finisher interface {
 	Machine
 	// Finish is called after the last Do of every entry, entries without commands included, and before the gate closes.

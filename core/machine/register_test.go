@@ -24,7 +24,7 @@ func (r *register) note(call string) { r.calls = append(r.calls, string(rune(r.i
 
 func (r *register) Spec() *Spec { return &Spec{ID: r.id, Name: string(rune(r.id))} }
 
-// shut notes a call during which nobody may read.
+// shut notes a call during which no reader may read.
 func (r *register) shut(call string) {
 	if _, open := r.gate.Version(); open || r.gate.TryRLock() {
 		call = strings.ToUpper(call)

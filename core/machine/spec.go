@@ -7,34 +7,34 @@ import (
 	"github.com/holdfastdb/holdfast/core/entry"
 )
 
-// RevisionBump is what a restore adds to a counter that clients remember (the kv revision, the index of v2): a client that
-// cached or watched the old cluster must notice, instead of going on with numbers that mean something else now (DECISIONS A7).
+// RevisionBump is added by a restore to a counter that clients remember (the kv revision, the index of v2). A client that cached or watched
+// the old cluster must notice, because the old numbers mean something else now (DECISIONS A7).
 const RevisionBump = 1_000_000_000
 
-// Spec is what others must know of a machine without running one: who reads its parts and rows for a person, restores them, or
-// decides whether they may be proposed. A machine has one, which never changes. Functions may be called from any goroutine.
+// Spec describes a machine without running one. Its users print the machine's parts and rows, restore them, or decide whether they may be
+// proposed. A machine has one, which never changes. Functions may be called from any goroutine.
 type Spec struct {
 	// ID is the machine's letter (table: package entry).
 	ID entry.Machine
 	// Name is one word for people and for metrics: "kv".
 	Name string
-	// Level is the cluster's level from which on the machine's parts may be proposed (DECISIONS A20): below it some member may run a
-	// build that does not have the machine. PartLevel is the same of one part, for kinds that came later; nil: all are of Level. LastLevel
-	// is the highest that PartLevel returns, 0 if none is above Level.
+	// Level is the lowest cluster level at which the machine's parts may be proposed (DECISIONS A20). Below it some member may run a build
+	// without the machine. PartLevel is the same of one part, for kinds that came later; nil: all are of Level. LastLevel is the highest
+	// that PartLevel returns, 0 if none is above Level.
 	Level, LastLevel uint16
 	PartLevel        func(body []byte) uint16
 	// DescribePart prints a part on one line, DescribeRow a row of the store. Neither prints secrets. nil: bytes are printed.
 	DescribePart func(body []byte) string
 	DescribeRow  func(key, value []byte) string
-	// Restore returns what one of the machine's rows becomes in a new cluster that is made from a snapshot; keep is false for a row that
-	// has no place there. The result may share value's memory. nil: rows stay as they are.
+	// Restore converts one of the machine's rows for a new cluster that is made from a snapshot. keep is false for a row to be dropped. The
+	// result may share value's memory. nil: rows stay as they are.
 	Restore func(key, value []byte) (row []byte, keep bool, err error)
 	// FromClient reports whether clients send such parts: while authentication is on, one is refused without a Pass. nil: they do not.
 	FromClient func(body []byte) bool
-	// Uncounted returns the part by which the machine takes in time that the cluster's tick does not have: ms went by, at least 1, in which
-	// no member ran. It is the first part of the term that follows. nil: for this machine time stands still meanwhile.
+	// Uncounted returns a part that tells the machine that ms milliseconds (at least 1) passed while no member ran. The cluster's tick does
+	// not include that time. The part is proposed first in the new term. Nil: the machine's timers pause during an outage.
 	Uncounted func(ms int64) []byte
-	// Census begins a count of what a state holds; nil: there is nothing to count.
+	// Census begins a count of a state's content; nil: the machine has nothing to count.
 	Census func() Census
 }
 
@@ -49,7 +49,7 @@ type Census interface {
 
 // Count is one number of a Census.
 type Count struct {
-	// Name is what was counted, in the plural: "keys".
+	// Name is the counted thing, in the plural: "keys".
 	Name string
 	N    int64
 }

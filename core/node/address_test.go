@@ -69,7 +69,7 @@ func TestATokenKeepsClustersApart(t *testing.T) {
 	}
 }
 
-// What a member announces is left alone once the log has it, if it was told so; only a membership call changes it.
+// An announced address is left alone once the log has it, if the member was told so. Only a membership call changes it.
 func TestAnnouncedAddressesAreKept(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "n1")

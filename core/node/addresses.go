@@ -19,7 +19,7 @@ type addresses struct {
 	override map[uint64]override
 	ahead    map[uint64]string // of the log's end, which is not known to be committed
 	aheadTo  uint64            // the last index that ahead was read from
-	told     map[uint64]string // what members say of themselves (frameReachMe)
+	told     map[uint64]string // members' own addresses (frameReachMe)
 }
 
 // override is an address that the operator gave in place of the log's. It goes first until the log has another one than it had.
@@ -50,7 +50,8 @@ func (a *addresses) of(id uint64, name, addr string, unique bool) (first string,
 	return first, also
 }
 
-// prepareAddresses takes in what the start was given, and reads the end of the log. Loop only, before syncPeers.
+// prepareAddresses takes over the addresses given at the start, and reads the end of the log. Loop only, before
+// syncPeers.
 func (n *Node) prepareAddresses() error {
 	n.told = map[uint64]string{}
 	n.given = map[string]string{}
@@ -98,7 +99,8 @@ func (n *Node) readAhead() error {
 	return nil
 }
 
-// noteAddresses keeps the addresses that an entry gives to members. What cannot be read gives none; Apply says what is wrong with it.
+// noteAddresses keeps the addresses that an entry gives to members. An entry that cannot be read gives none; Apply
+// reports the fault.
 func (n *Node) noteAddresses(typ uint8, data []byte) {
 	change, err := raft.DecodeChange(typ, data)
 	if change != nil {
@@ -141,7 +143,8 @@ func (n *Node) ownAddress() string {
 	return dialable(m.PeerURLs)
 }
 
-// tellAddress tells a member where this one is. The other one may have an older log, and would answer at an address where nobody is. Loop only.
+// tellAddress tells a member where this one is. The other member may have an older log, and would answer at an address
+// that this member has left. Loop only.
 func (n *Node) tellAddress(to uint64) {
 	if at, _, _ := strings.Cut(n.ownAddress(), ","); at != "" {
 		n.net.Send(to, peer.ChannelForward, append([]byte{frameReachMe}, at...))
@@ -151,8 +154,9 @@ func (n *Node) tellAddress(to uint64) {
 // maxAddress bounds the address that a member tells of itself.
 const maxAddress = 512
 
-// introduced learns where another member says it is. Of a member that the log here does not know yet it is the only address there is; else it
-// is dialled where the log's does not answer. The network has checked that the sender belongs to this cluster. Loop only.
+// introduced learns where another member says it is. If the log here does not know that member yet, this is its only
+// address. Otherwise it is dialled where the log's address does not answer. The network has checked that the sender
+// belongs to this cluster. Loop only.
 func (n *Node) introduced(from uint64, addr []byte) {
 	if from == n.id || n.members.Removed(from) || len(addr) == 0 || len(addr) > maxAddress {
 		return
@@ -174,7 +178,8 @@ func (n *Node) syncPeers() {
 	for _, m := range n.members.List() {
 		n.connect(m.ID, m.PeerURLs)
 	}
-	// All that ever were removed, not only those of this change: one of them may not know it yet, and hears it from whoever refuses it.
+	// All members that were ever removed, not only those of this change. A removed member may not know of its removal
+	// yet, and hears it from the member that refuses it.
 	for _, id := range n.members.AllRemoved() {
 		n.net.RemovePeer(id)
 		delete(n.peered, id)

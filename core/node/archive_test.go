@@ -48,8 +48,8 @@ func archiveOf(t *testing.T, h *history) (all []archived) {
 	return all
 }
 
-// What is read from an archive and replayed gives the members' state, with the state hash of each span on the way; and a changed byte is
-// named by the entry that it is in, also where no state hash depends on it.
+// A replay of an archive gives the members' state, with the state hash of each span on the way. A changed byte is named by its entry, also
+// where no state hash depends on it.
 func TestAnArchiveIsReplayed(t *testing.T) {
 	h := newHistory(t, 9)
 	all := archiveOf(t, h)

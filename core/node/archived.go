@@ -17,17 +17,17 @@ import (
 // ErrNoArchive: this member was not told that the log is archived (Config.Archive), so nothing will ever be.
 var ErrNoArchive = errors.New("there is no archive: --archive is not set on this member")
 
-// The frames of the control channel that are not raft's begin with a byte that no kind of raft message has. The watermark is a fact and
-// not a decision: it holds in every term, whoever says it, and never falls. Byte table: docs/formats/peer.md.
+// The frames of the control channel that are not raft's begin with a byte that no kind of raft message has. The watermark is a fact and not
+// a decision: it holds in every term, from any member, and never falls. Byte table: docs/formats/peer.md.
 const (
 	controlFrames      = 0x80 // from here on
 	frameArchived      = 0x80 // leader → member: the watermark
 	frameArchiveWanted = 0x81 // member → leader: the highest index that is waited for there, 0: none
 )
 
-// watermark is up to which index the archive holds the log, as far as this member has heard, and who waits for more of it. Level and term
-// of durability belong to who waits, so nothing here is in the log or on disk: after a start it is 0 until the leader's shipper, or the
-// leader, says more.
+// watermark is the highest index known to be archived, and the callers that wait for a higher one. Each caller chooses
+// its own level and term of durability. Nothing here is logged or on disk: after a start it is 0 until the leader or its
+// shipper reports.
 type watermark struct {
 	archived atomic.Uint64
 	wanted   atomic.Uint64 // the highest index that a caller here, or on a leader's other members, has waited for
@@ -40,26 +40,26 @@ type watermark struct {
 
 	// The rest is what members have told each other since the term began, or the leader changed. Loop only.
 	term, lead uint64
-	listeners  []uint64      // who has said anything to this leader, in order: a build before archives says nothing, and is told nothing
+	listeners  []uint64      // members that have spoken of the archive to this leader, in order: a build before archives does not, and is told nothing
 	told       uint64        // to all of those
 	asked      bool          // the leader knows of this member
 	askedFor   uint64        // and of this index
 	askAt      time.Duration // when it is asked again, because a frame may be lost
 }
 
-// archiveQueue is who waits for one index.
+// archiveQueue is the callers that wait for one index.
 type archiveQueue struct {
 	index   uint64
 	callers int
 	done    chan struct{} // closed once it is archived
 }
 
-// ArchivedIndex is up to which index the archive holds the log, as far as this member has heard; 0 if it has heard nothing since it
-// started. Safe for concurrent use, and cheap.
+// ArchivedIndex returns the highest index that the archive is known to hold; 0 if this member has heard of none since its
+// start. Safe for concurrent use, and cheap.
 func (n *Node) ArchivedIndex() uint64 { return n.watermark.archived.Load() }
 
-// ReadIndex is an index that covers all that anybody has read here, from the machines or a View, before the call: what may be shown once
-// it is archived. Status().Applied may be behind it. Safe for concurrent use, and cheap.
+// ReadIndex returns an upper bound on the index that any reader has seen here, in the machines or in a View. A reader's
+// result may be shown once that index is archived. Status().Applied may be lower. Safe for concurrent use, and cheap.
 func (n *Node) ReadIndex() uint64 { return n.applier.Applied() }
 
 // Archived returns once the archive holds the log up to index, on any member: at once if this one has heard so already. It says nothing
@@ -92,8 +92,8 @@ func (n *Node) Archived(ctx context.Context, index uint64) error {
 	}
 }
 
-// SetArchived says that the archive holds the log up to index: for who ships it, on the leader, which tells the others. It holds for good; a
-// lower index than was said before changes nothing. Safe for concurrent use; it waits for nothing.
+// SetArchived says that the archive holds the log up to index: for who ships it, on the leader, which tells the others. It holds for good;
+// a lower index than an earlier one changes nothing. Safe for concurrent use; it waits for nothing.
 func (n *Node) SetArchived(index uint64) {
 	if n.watermark.reached(index) {
 		n.watermark.moved.Store(true)
@@ -101,9 +101,10 @@ func (n *Node) SetArchived(index uint64) {
 	}
 }
 
-// ArchiveWanted is the highest index that somebody waits for on any member, as far as the leader has heard, 0 if all that was waited for is
-// archived; and a channel that is closed when a higher one is waited for. Who has given up counts until its index is archived. It is for who
-// ships on the leader; another member answers for its own callers alone. Safe for concurrent use.
+// ArchiveWanted returns the highest index that a caller on any member waits for, as far as the leader has heard. It is 0
+// if everything waited for is archived. The channel is closed when a higher index is waited for. A caller that gave up
+// counts until its index is archived. Only the shipper on the leader uses it; another member answers for its own callers
+// alone. Safe for concurrent use.
 func (n *Node) ArchiveWanted() (index uint64, more <-chan struct{}) {
 	more = n.watermark.more.wait()
 	if index = n.watermark.wanted.Load(); index <= n.watermark.archived.Load() {
@@ -131,7 +132,7 @@ func (w *watermark) join(index uint64) <-chan struct{} {
 	return w.queues[i].done
 }
 
-// leave takes a caller out that waits no more; an index for which nobody waits takes no memory.
+// leave removes a caller that stopped waiting; an index without callers takes no memory.
 func (w *watermark) leave(index uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -201,9 +202,9 @@ func (w *watermark) highest() uint64 {
 	return 0
 }
 
-// tellArchived tells the others what they have to know of the archive: a leader the watermark, when it has moved; another member what is
-// waited for there, when that has risen, and again each tick while anybody waits, because a frame may be lost. Where nobody waits and
-// nothing is shipped, nothing is sent. Loop only.
+// tellArchived sends the other members news of the archive. A leader sends the watermark when it has moved. Another
+// member sends the index its callers wait for when that has risen. It repeats this each tick while callers wait, because
+// a frame may be lost. Without waiting callers and without shipping, no frame is sent. Loop only.
 func (n *Node) tellArchived() {
 	w := &n.watermark
 	if term, lead := n.rep.Term(), n.rep.Leader(); w.term != term || w.lead != lead {
@@ -235,7 +236,7 @@ func (n *Node) tellArchived() {
 
 func (n *Node) sendArchived(to uint64) {
 	frame := binary.AppendUvarint([]byte{frameArchived}, n.watermark.archived.Load())
-	n.net.Send(to, peer.ChannelControl, frame) // if it is lost, who waits asks again
+	n.net.Send(to, peer.ChannelControl, frame) // a lost frame is sent again while a caller waits
 }
 
 // takeControl takes a frame of the control channel that is not raft's. One of a kind, or of a form, that this build does not know is
@@ -256,7 +257,7 @@ func (n *Node) takeControl(from uint64, b []byte) {
 		if i, found := slices.BinarySearch(w.listeners, from); !found {
 			w.listeners = slices.Insert(w.listeners, i, from)
 		}
-		// What is not committed cannot be shipped, and a damaged number must not have it shipped in haste for ever.
+		// An uncommitted entry cannot be shipped, and a damaged number must not make the shipper hurry for ever.
 		w.raise(min(index, n.rep.Commit()))
 		if w.archived.Load() > 0 {
 			n.sendArchived(from)

@@ -98,7 +98,7 @@ func TestArchivedIsHeardOnEveryMember(t *testing.T) {
 	if index, _ := leader.ArchiveWanted(); index != 0 {
 		t.Fatalf("%d is waited for, by nobody", index)
 	}
-	// Who waits on any member is heard of by the leader, once: its shipper is in no haste for what nobody waits for.
+	// The leader hears of a waiting caller on any member, once: its shipper is in no haste without one.
 	var early, late []*archiveWait
 	for i, n := range m.nodes {
 		_, more := leader.ArchiveWanted()
@@ -145,7 +145,8 @@ func TestArchivedIsHeardOnEveryMember(t *testing.T) {
 	}
 }
 
-// Frames about the archive are lost with a connection, or because a member is slow. Who waits asks again; where nobody does, nothing is sent.
+// Frames about the archive are lost with a connection, or because a member is slow. A member with waiting callers asks again; without them,
+// nothing is sent.
 func TestALostWordAboutTheArchiveHangsNobody(t *testing.T) {
 	m := archiving(t, 3)
 	m.writeOn(m.nodes[0], 3)
@@ -174,13 +175,13 @@ func TestALostWordAboutTheArchiveHangsNobody(t *testing.T) {
 	m.lose = nil
 	m.until("it is heard", func() bool { return follower.ArchivedIndex() == at })
 	w.ends(nil)
-	// Who waits for nothing may have missed it, and hears when its connection is made anew.
+	// A member without waiting callers may have missed it, and hears when its connection is made anew.
 	if got := m.nodes[1].ArchivedIndex(); got != 0 {
 		t.Fatalf("%d came through", got)
 	}
 	m.nodes[1].Reconnected(leader.id, peer.ChannelControl)
 	m.knowArchived(at)
-	// Without an archive's doings, and without somebody who waits, members have nothing to say about it.
+	// Without an archive and without waiting callers, members have nothing to say about it.
 	said := 0
 	m.lose = func(p parcel) bool {
 		if aboutTheArchive(p) {
@@ -194,7 +195,7 @@ func TestALostWordAboutTheArchiveHangsNobody(t *testing.T) {
 	if said != 0 {
 		t.Errorf("%d frames", said)
 	}
-	// One watermark is one frame to each member, and who waits for one index asks once for all.
+	// One watermark is one frame to each member, and the callers for one index ask once for all.
 	var ws []*archiveWait
 	m.writeOn(leader, 1)
 	m.same()
@@ -233,7 +234,7 @@ func TestTheArchiveOverAChangeOfLeader(t *testing.T) {
 	m.wanted(leader, at)
 	on2.waits()
 	on3.waits()
-	// The old one comes back, knows nothing and leads again: it hears from its shipper, or from who waits what they wait for.
+	// The old one comes back, knows nothing and leads again: it hears from its shipper, or from the members with waiting callers.
 	back := m.open(old.id)
 	m.same()
 	if got := back.ArchivedIndex(); got != 0 && got != at-2 {
@@ -291,7 +292,7 @@ func TestWithoutAnArchiveNobodyWaits(t *testing.T) {
 	}
 }
 
-// What a damaged or foreign frame wants must not have the log shipped in haste for ever.
+// A damaged or foreign frame must not have the log shipped in haste for ever.
 func TestWhatIsNotCommittedIsNotWanted(t *testing.T) {
 	m := archiving(t, 3)
 	leader := m.nodes[0]
@@ -380,7 +381,7 @@ func FuzzControlFrame(f *testing.F) {
 	})
 }
 
-// What is read between two entries may be of one that Status does not name yet: what may be shown of it goes by ReadIndex.
+// A read between two entries may see one that Status does not name yet: ReadIndex decides what may be shown.
 func TestTheReadIndexCoversWhatIsSeen(t *testing.T) {
 	m := archiving(t, 1)
 	n, looked := m.nodes[0], false

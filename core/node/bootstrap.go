@@ -13,9 +13,9 @@ import (
 	emember "github.com/holdfastdb/holdfast/core/entry/member"
 )
 
-// bootstrap agrees with all listed members on the first state. Ids are made and stored before they are told to anybody, and the
-// cluster id is a hash of them, so members that decide separately decide the same; one that was late finds itself in the answer
-// of one that has decided. A member that lost its disk in between has another id, and is refused.
+// bootstrap agrees with all listed members on the first state. Ids are made and stored before any other member hears
+// them, and the cluster id is a hash of them. So members that decide separately decide the same. A late member finds
+// itself in the answer of one that has decided. A member that lost its disk in between has another id, and is refused.
 func bootstrap(ctx context.Context, cfg *Config, net Transport, ident *Identity, opt *StartOptions) error {
 	if opt.Peers[opt.Name] == "" {
 		return fmt.Errorf("--peers does not name this member %q: it lists %s", opt.Name, strings.Join(slices.Sorted(maps.Keys(opt.Peers)), ", "))

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// newborn is a machine that is to become a member: a disk that can lose its power, and a store that lives and dies with it.
+// newborn is a machine that is to become a member. It has a disk that can lose its power, and a store that lives and dies with it.
 type newborn struct {
 	t     *testing.T
 	fs    *disk.Mem
@@ -46,8 +46,8 @@ func (b *newborn) config() Config {
 	return cfg
 }
 
-// become does what Start does on a directory, with the answers of the other members given: it makes an identity, and tells it
-// to the world, makes the first state unless it is there, and opens.
+// become does Start's part on a directory, with the answers of the other members given. It makes an identity and tells it to the world,
+// makes the first state unless it is there, and opens.
 func (b *newborn) become(tell func(id uint64), others []emember.Member) error {
 	cfg := b.config()
 	ident, err := cfg.newIdentity("n1", "10.0.0.1:2380")
@@ -71,8 +71,8 @@ func (b *newborn) become(tell func(id uint64), others []emember.Member) error {
 	return nil
 }
 
-// The power goes at every single step of becoming a member. The next start finishes it, under the id that was told to others, and
-// what it makes is the state that the other members of the cluster made.
+// The power goes at every single step of becoming a member. The next start finishes it, under the id that was told to others, and makes the
+// same state as the other members of the cluster.
 func TestPowerCutDuringBootstrap(t *testing.T) {
 	t.Parallel()
 	others := []emember.Member{{ID: 2, Name: "n2", PeerURLs: []string{"http://10.0.0.2:2380"}}, {ID: 3, Name: "n3", PeerURLs: []string{"http://10.0.0.3:2380"}}}
@@ -114,8 +114,8 @@ func TestPowerCutDuringBootstrap(t *testing.T) {
 	}
 }
 
-// serve is a process on a machine of one member: it becomes that, writes key after key, and tells each that it acknowledged, until it
-// has written all or the power goes.
+// serve is a process on a machine of one member. It becomes that, writes key after key, and reports each acknowledged one, until it has
+// written all or the power goes.
 func (b *newborn) serve(cfg Config, keys []string, acknowledged func(key string)) (id, cluster uint64, err error) {
 	ident, err := cfg.newIdentity("n1", "")
 	if err != nil {
@@ -175,8 +175,8 @@ func (n *Node) look(t *testing.T, keys []string) error {
 	return nil
 }
 
-// The power goes at every single step of the first life of a member, whose directories nobody made for it. Once it has acknowledged
-// anything, it is itself again with all of it.
+// The power goes at every single step of the first life of a member that makes its own directories. Once it has acknowledged anything, it
+// is itself again with all of it.
 func TestPowerCutKeepsTheMember(t *testing.T) {
 	t.Parallel()
 	for cut := 0; ; cut++ {

@@ -24,7 +24,7 @@ type calls struct {
 	slots    chan struct{} // bounds calls served for others
 }
 
-// callAnswer is what the leader said to a call.
+// callAnswer is the leader's answer to a call.
 type callAnswer struct {
 	status byte
 	body   []byte
@@ -32,7 +32,7 @@ type callAnswer struct {
 
 // openCall waits for the leader's answer.
 type openCall struct {
-	to     uint64        // who is asked
+	to     uint64        // the member asked
 	come   chan struct{} // closed once answer is set
 	answer callAnswer
 }
@@ -57,8 +57,8 @@ var sentinels = []error{ErrNotLeader, ErrMemberNotFound, ErrMemberExists, ErrPee
 	ErrLearnerNotReady, ErrMemberNotLearner, ErrTooManyLearners, ErrTransferTargetUnknown, ErrTimeoutTransfer, ErrOverloaded,
 	ErrSuperseded, ErrUnknown, ErrNoLeader, ErrStopped}
 
-// serviceText is what travels of a service's error. A sentinel travels as its text alone, which earlier builds compare, but for
-// ErrUnhealthy, whose details say which member to start.
+// serviceText is what travels of a service's error. A sentinel travels as its text alone, which earlier builds compare. The exception is
+// ErrUnhealthy: its details say which member to start.
 func serviceText(err error) string {
 	for _, s := range sentinels {
 		switch {
@@ -92,8 +92,8 @@ func (n *Node) Handle(service string, fn func(ctx context.Context, req []byte) (
 	n.calls.mu.Unlock()
 }
 
-// Call runs a named service on the leader, here or over the forward lane, waiting for a leader and following a change of
-// leader as long as ctx lives. An error of the service comes back with its text; this package's errors keep their identity.
+// Call runs a named service on the leader, here or over the forward lane. It waits for a leader, and follows a change of
+// leader, until ctx ends. An error of the service comes back with its text; this package's errors keep their identity.
 func (n *Node) Call(ctx context.Context, service string, req []byte) ([]byte, error) {
 	for {
 		changed := n.pubChange.wait()

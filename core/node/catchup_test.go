@@ -95,7 +95,7 @@ func TestCatchUpBySnapshot(t *testing.T) {
 	if v, version := read(t, far, "k0"); v != "0" || version != 4 {
 		t.Fatalf("k0 = %q, version %d", v, version)
 	}
-	// What was received is durable: the member comes back with it after a crash.
+	// The received state is durable: the member comes back with it after a crash.
 	m.crash(far.id)
 	again := m.open(far.id)
 	if again.appliedIdx < 30 {
@@ -105,8 +105,7 @@ func TestCatchUpBySnapshot(t *testing.T) {
 	m.same()
 }
 
-// A learner that is promoted while it is cut off, and hears of it by a snapshot in the same term, is a voter from then on in
-// what it says of itself.
+// A learner is promoted while it is cut off, and hears of it by a snapshot in the same term. It reports itself a voter from then on.
 func TestAPromotionHeardBySnapshot(t *testing.T) {
 	m := newManual(t, 3)
 	lead, lrn := m.nodes[0], m.add(4, true)
@@ -131,8 +130,7 @@ func TestAPromotionHeardBySnapshot(t *testing.T) {
 	}
 }
 
-// What a member remembers of the commit index for its next record ends with the log it belongs to: over a snapshot it would go
-// back on disk.
+// A member's remembered commit index for its next record ends with its log: over a snapshot it would go back on disk.
 func TestCommitIndexStaysOverASnapshot(t *testing.T) {
 	m := newManual(t, 3)
 	lead, far := m.nodes[0], m.nodes[2]

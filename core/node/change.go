@@ -14,8 +14,8 @@ type change struct {
 	id   uint64
 }
 
-// startChange proposes a membership change; one at a time, and only after an entry of this term was applied (raft turns
-// a change it does not allow into an empty entry without a word). Loop only, leader only.
+// startChange proposes one membership change at a time. It waits until an entry of this term was applied: before that
+// raft silently turns a change into an empty entry. Loop only, leader only.
 func (n *Node) startChange(p *pending) {
 	if n.changing != nil || n.termApplied != n.rep.Term() {
 		if len(n.changes) >= maxChanges {
@@ -47,8 +47,8 @@ func (n *Node) startChange(p *pending) {
 // maxChanges bounds the membership changes that wait for the one in flight; further ones are refused.
 const maxChanges = 64
 
-// requeueChanges puts waiting membership changes back in front of their lane once the first of them can be proposed, or once this
-// member does not lead any more: they then end as those do that come there. Loop only.
+// requeueChanges puts waiting membership changes back at the front of their lane once the first can be proposed. It also
+// does so once this member no longer leads: they then end like other queued commands. Loop only.
 func (n *Node) requeueChanges() {
 	if len(n.changes) == 0 || n.rep.IsLeader() && (n.changing != nil || n.termApplied != n.rep.Term()) {
 		return
@@ -61,8 +61,8 @@ func (n *Node) requeueChanges() {
 // changeApplied does what an applied membership change means for this member. Loop only.
 func (n *Node) changeApplied() error {
 	n.changing = nil
-	// The client may switch a removed member off at once. This member must not come back from a crash with the old
-	// configuration, in which it would need that member's vote: so the change is durable before it is answered.
+	// The client may switch a removed member off at once. This member must not restart after a crash with the old
+	// configuration, in which it would need that member's vote. So the change is durable before it is answered.
 	if err := n.store.Flush(); err != nil {
 		return fmt.Errorf("flush a membership change: %w", err)
 	}

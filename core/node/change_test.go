@@ -13,7 +13,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/raft"
 )
 
-// Once a membership change has been answered, a member that crashes comes back with it, whatever else of its store is lost.
+// Once a membership change has been answered, a member that crashes comes back with it, even if all else of its store is lost.
 func TestAnAnsweredChangeIsDurable(t *testing.T) {
 	m := newManual(t, 3)
 	m.change(m.nodes[0], raft.Remove, 3, &emember.Part{Remove: &emember.Remove{ID: 3}})
@@ -118,8 +118,8 @@ func (h *halfConnected) ConnectedFor(id uint64) int64 {
 	return h.manualNet.ConnectedFor(id)
 }
 
-// etcd's rule for a new member, which it counts as one that is down, whether it will vote or not: TestCtlV3MemberAddAsLearnerWithOneMemberDown
-// of its tests/e2e (v3.7.3) has these cases.
+// etcd's rule for a new member, which it counts as one that is down, whether it will vote or not.
+// TestCtlV3MemberAddAsLearnerWithOneMemberDown of its tests/e2e (v3.7.3) has these cases.
 func TestAddWithMembersDown(t *testing.T) {
 	for _, c := range []struct{ voters, mayBeDown int }{{1, 0}, {3, 0}, {4, 1}, {5, 1}} {
 		m := newManual(t, c.voters)
@@ -163,8 +163,8 @@ func TestAddWithMembersDown(t *testing.T) {
 	}
 }
 
-// An operator promotes a learner as soon as it is ready and up to date, so the check must not depend on figures that are
-// published twice a second.
+// An operator promotes a learner as soon as it is ready and up to date. So the check must not depend on figures that are published twice a
+// second.
 func TestALearnerThatIsReadyCanBePromoted(t *testing.T) {
 	m := newManual(t, 1)
 	lead := m.nodes[0]

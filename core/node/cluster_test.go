@@ -28,7 +28,7 @@ type cluster struct {
 	logger func(name string) *slog.Logger
 }
 
-// freeAddr is an address nobody listens on right now, that no other test of this process was given, and that no outgoing connection takes.
+// freeAddr is an address without a listener, that no other test of this process was given, and that no outgoing connection takes.
 func freeAddr(t testing.TB) string {
 	t.Helper()
 	addr, err := proctest.FreeAddress()

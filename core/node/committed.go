@@ -14,11 +14,11 @@ import (
 // too. Data is shared with the log and must not be changed.
 type Entry = wal.Entry
 
-// ErrTruncated: the log does not go back that far any more. What has become of the entries is in the state.
+// ErrTruncated: the log does not go back that far any more. The state holds the effect of the entries that went.
 var ErrTruncated = errors.New("the log does not go back that far")
 
 const (
-	// entryCharge is what an entry counts beside its data, as in the log.
+	// entryCharge is an entry's cost beside its data, as in the log.
 	entryCharge = 48
 	// readAtOnce bounds what one question to the log gives: the newest entries are in memory, under a lock that the writer takes too.
 	readAtOnce = 256 << 10
@@ -31,16 +31,16 @@ type feed struct {
 	more    broadcast    // entries have been applied
 }
 
-// grew wakes those who wait, after the applied index was published. Loop only.
+// grew wakes the waiting readers after the applied index was published. Loop only.
 func (f *feed) grew() {
 	if f.waiting.Load() > 0 {
 		f.more.notify()
 	}
 }
 
-// Committed returns entries that are committed and applied here, in order, from the index from on: as many as there are within
-// maxBytes (of data, and 48 bytes for each), at least one; it waits for that one. They are the same on every member, and final. The slice
-// is the caller's. Safe for concurrent use; the write path does not wait for it.
+// Committed returns entries that are committed and applied here, in order, starting at the index from. It waits for the
+// first, and returns as many as fit in maxBytes (their data plus 48 bytes each). They are the same on every member, and
+// final. The slice is the caller's. Safe for concurrent use; the write path does not wait for it.
 //
 // Errors: ErrTruncated, ErrStopped, ctx's. Damage of the log, or a failed read, stops the node.
 func (n *Node) Committed(ctx context.Context, from uint64, maxBytes int) ([]Entry, error) {
@@ -52,7 +52,7 @@ func (n *Node) Committed(ctx context.Context, from uint64, maxBytes int) ([]Entr
 	for spent := 0; from <= applied && (spent < maxBytes || len(out) == 0); {
 		some, err := n.feed.log.Entries(from, applied+1, uint64(min(max(maxBytes-spent, 0), readAtOnce)))
 		if err != nil && len(out) > 0 && (errors.Is(err, wal.ErrTruncated) || errors.Is(err, wal.ErrClosed)) {
-			return out, nil // what was read was there
+			return out, nil // the entries read so far are good
 		}
 		if err != nil {
 			return nil, n.unread(from, err)
@@ -90,7 +90,7 @@ func (n *Node) awaitApplied(ctx context.Context, index uint64) (applied uint64, 
 	if applied = n.shownIdx.Load(); applied >= index {
 		return applied, nil
 	}
-	// Who is counted hears of every entry whose index is published afterwards; one that was before is seen below.
+	// A counted reader is woken for every entry published after this line; an entry published before is seen below.
 	n.feed.waiting.Add(1)
 	defer n.feed.waiting.Add(-1)
 	for {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// BenchmarkPutsBesideAReader is what a put costs while nobody reads the log as it grows, while somebody does every 8 ms, as who ships it
-// for waiting clients, and while somebody asks for every single entry.
+// BenchmarkPutsBesideAReader is the cost of a put without a reader of the log, with one every 8 ms, and with one for every single entry. A
+// shipper for waiting clients reads every 8 ms.
 func BenchmarkPutsBesideAReader(b *testing.B) {
 	for _, c := range []struct {
 		name  string

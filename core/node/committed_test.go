@@ -92,7 +92,7 @@ func TestCommittedIsTheLogOfAllMembers(t *testing.T) {
 				t.Errorf("member %x by %d bytes: %d entries from %d on, which are not the %d of member 1", n.id, maxBytes, len(got), first, len(want))
 			}
 		}
-		// What came before the log is in no entry.
+		// Indexes in front of the log are in no entry.
 		for _, from := range []uint64{0, first - 1} {
 			if _, err := n.Committed(t.Context(), from, 1); !errors.Is(err, ErrTruncated) {
 				t.Errorf("member %x, entry %d: %v", n.id, from, err)
@@ -108,7 +108,7 @@ func TestCommittedIsTheLogOfAllMembers(t *testing.T) {
 	}
 }
 
-// What is in a member's log and not applied there may still be taken back.
+// An entry in a member's log that is not applied there may still be taken back.
 func TestCommittedGivesNothingBeforeItIsApplied(t *testing.T) {
 	m := newManual(t, 3)
 	lead := m.nodes[0]
@@ -132,7 +132,7 @@ func TestCommittedGivesNothingBeforeItIsApplied(t *testing.T) {
 	}
 }
 
-// A call waits for its entry, and no longer than its context or the node. While nobody waits, the loop makes nothing of it.
+// A call waits for its entry, and no longer than its context or the node. Without waiting readers, the loop makes nothing of it.
 func TestCommittedWaits(t *testing.T) {
 	n := startAlone(t, t.TempDir(), nil)
 	await(t, "announced", n.Announced)
@@ -140,8 +140,8 @@ func TestCommittedWaits(t *testing.T) {
 		es  []Entry
 		err error
 	}
-	// ask waits for the first entry that is not there yet. The status may say later than a proposer hears it that an entry is applied: one that is there
-	// already is answered, and the next is asked for.
+	// ask waits for the first entry that is not there yet. The status may report an applied entry later than a proposer hears of it: an
+	// existing one is answered, and the next is asked for.
 	from := n.Status().Applied + 1
 	ask := func(ctx context.Context) <-chan answer {
 		for {
@@ -242,7 +242,7 @@ func TestCommittedBesideEverything(t *testing.T) {
 	}
 }
 
-// The log of this member is what it answers for: damage of it stops the node, whoever meets it.
+// The log of this member is what it answers for: damage of it stops the node, found by any reader.
 func TestCommittedOverADamagedLogStopsTheNode(t *testing.T) {
 	m := newManual(t, 1)
 	n := m.nodes[0]

@@ -37,13 +37,14 @@ type Config struct {
 	// Tasks runs what works beside the loop; nil: goroutines.
 	Tasks task.Runner
 
-	// Machines apply what is logged, beside the two that every node has (identities and members). They are made for this node alone and
-	// usable once it runs. Their order is that in which they write at the end of an entry and become visible, so it is part of the log's
-	// meaning: all members need the same, for good. A new machine goes to the end.
+	// Machines apply what is logged, beside the two that every node has (identities and members). They are made for this
+	// node alone and usable once it runs. They write and become visible at the end of an entry in this order. The order
+	// is therefore part of the log's meaning: it is the same on all members and never changes. A new machine goes to the
+	// end.
 	Machines []machine.Machine
 	// Lanes are those of the doors, beside LaneSystem.
 	Lanes []LaneSpec
-	// Scratch names directories below Dir for temporary work of others: what a crash has left there is removed at the start.
+	// Scratch names directories below Dir for temporary work of others: leftovers of a crash are removed at the start.
 	Scratch []string
 	// Beside names entries of Dir that are made there before the node starts, such as a directory of keys. A directory that holds nothing
 	// else counts as empty.
@@ -54,14 +55,14 @@ type Config struct {
 	WALDir string
 	// ClientURLs are published in the member list.
 	ClientURLs []string
-	// TickInterval is the time between two heartbeats of a leader, ElectionTicks how many of them may be missing before a
-	// follower asks for votes; 0 = the defaults, 100 ms and 10. All members should have the same.
+	// TickInterval is the time between two heartbeats of a leader; 0 = 100 ms. A follower asks for votes after
+	// ElectionTicks missing heartbeats; 0 = 10. All members should have the same.
 	TickInterval  time.Duration
 	ElectionTicks int
 	// LooseReconfig lets this member, as leader, make membership changes that may cost the cluster its quorum.
 	LooseReconfig bool
-	// HealthyAfter is for how long a member must have been connected without a break before this member, as leader, counts it as
-	// healthy; 0 = 5 s. A change is refused that would leave too few of those.
+	// HealthyAfter is the time of unbroken connection after which a leader counts a member as healthy; 0 = 5 s. A change
+	// is refused that would leave too few of those.
 	HealthyAfter time.Duration
 	// MaxLearners bounds learners in the cluster as far as this member, as leader, decides it; 0 = 1, etcd's default.
 	MaxLearners int
@@ -69,17 +70,17 @@ type Config struct {
 	MemoryBytes int64
 	// Shares is how it is divided; nil: among the core alone.
 	Shares *budget.Shares
-	// SegmentBytes is the size of a log segment, 0 = the log's default. LogTailBytes is how much log is kept for slow
-	// followers beyond what the store holds durably, 0 = 64 MiB. The simulation sets both small.
+	// SegmentBytes is the size of a log segment, 0 = the log's default. LogTailBytes is the length of log kept for slow followers beyond
+	// the durable part of the store, 0 = 64 MiB. The simulation sets both small.
 	SegmentBytes, LogTailBytes int64
-	// LogRetention bounds, in bytes, how much log is kept for those who have yet to read it (Node.Retain), 0 = 1 GiB. Retain names those for
-	// whom all of it is kept from the start on, until they have called Node.Retain themselves.
+	// LogRetention bounds, in bytes, the log kept for readers registered by Node.Retain, 0 = 1 GiB. Retain names those
+	// for whom all of it is kept from the start on, until they have called Node.Retain themselves.
 	LogRetention int64
 	Retain       []string
-	// Archive: the log is shipped to an archive by whichever member leads, so that Node.Archived can be waited for. All members should have
-	// the same.
+	// Archive: the leading member ships the log to an archive, so that Node.Archived can be waited for. All members
+	// should have the same.
 	Archive bool
-	// TruncateEvery is how often the log is looked at for what can go, 0 = 5 s.
+	// TruncateEvery is the interval between two checks for log that can be truncated, 0 = 5 s.
 	TruncateEvery time.Duration
 	Logger        *slog.Logger
 	// Steps receives counts and times of each step of a write; nil: the node's own.
@@ -88,8 +89,8 @@ type Config struct {
 	shares budget.Shares
 	// Ticked is called about once a TickInterval, on the loop. It must not block. nil: nothing.
 	Ticked func(Syncs)
-	// Parallel is called when an entry begins to keep two goroutines busy, by whoever applies it: the loop once the node has started. It may take
-	// milliseconds. nil: nothing.
+	// Parallel is called when an entry begins to keep two goroutines busy. The applying goroutine calls it: the loop,
+	// once the node has started. It may take milliseconds. nil: nothing.
 	Parallel func()
 	// OnFatal is called once, from any goroutine, when the node stops because it must; nil: nothing. The node does not
 	// answer anything any more when it is called.
@@ -109,7 +110,7 @@ type Config struct {
 	Break Break
 }
 
-// Syncs says how long syncs of the log take: of late in the mean, and all of this process together, with the one that is under way.
+// Syncs says how long syncs of the log take: the recent mean, and the total of this process including the sync under way.
 type Syncs struct{ Mean, Total time.Duration }
 
 // Break names deliberate defects. Only the simulation sets them.

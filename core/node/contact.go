@@ -30,7 +30,7 @@ type Contact struct {
 	Lost time.Duration
 }
 
-// Why says what is wrong with the way to a member that is unreachable.
+// Why describes the fault on the way to an unreachable member.
 func (c *Contact) Why() string {
 	at := c.Addr
 	switch {
@@ -82,8 +82,8 @@ func (n *Node) Contacts() []Contact {
 	return out
 }
 
-// Losses are looked for every lookInterval. pauseAfter is how much later than that the look must be for this member to have been paused: then
-// the others cannot be blamed for what it has not heard.
+// Losses are looked for every lookInterval. A look that is late by more than pauseAfter shows that this member itself was
+// paused. Then the silence is not the other members' fault.
 const (
 	lookInterval = 500 * time.Millisecond
 	pauseAfter   = 2 * time.Second
@@ -147,8 +147,8 @@ func (n *Node) lookForLeader(now time.Duration) {
 	}
 }
 
-// WaitsFor says what a member waits for that knows no leader: whether a majority answers, and what is wrong with each voter that does not.
-// "" if there is a leader. It may be called from any goroutine.
+// WaitsFor says why a member knows no leader: whether a majority answers, and the fault of each voter that does not. "" if there is a
+// leader. It may be called from any goroutine.
 func (n *Node) WaitsFor() string {
 	pub := n.pub.Load()
 	if pub.leader != 0 {

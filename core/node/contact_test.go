@@ -104,7 +104,7 @@ func (l *lines) has(words ...string) bool {
 }
 
 // Nothing reaches one member any more, and no connection breaks. All say so, by a line and by what they answer, and say when it is over.
-// Nobody writes meanwhile.
+// There are no writes meanwhile.
 func TestAMemberThatIsCutOffIsNoticed(t *testing.T) {
 	t.Parallel()
 	c := unstarted(t, "n1", "n2", "n3")
@@ -170,7 +170,7 @@ func TestAMemberThatIsCutOffIsNoticed(t *testing.T) {
 	await(t, "it says that there is a leader again", func() bool { return logs[lost].has("there is a leader again") })
 }
 
-// What counts as lost, and the words for it.
+// The cases that count as lost, and the words for them.
 func TestWhatIsWrongWithTheWay(t *testing.T) {
 	const silent, now = peer.SilentAfter, time.Hour
 	refused := errors.New("dial tcp 10.0.0.2:2380: connect: connection refused")

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// Content is what a state holds, whichever member has it: all members have the same at one index, and so has who replays the log to it
-// (docs/formats/store.md). The rolling state hash vouches for how a state came about, this one for what it is.
+// Content is the content of a state. All members have the same at one index, and so has a replay of the log to that index
+// (docs/formats/store.md). The rolling state hash vouches for the history of a state, this one for the state itself.
 type Content struct {
 	Index uint64 // the applied index
 	Hash  [sha256.Size]byte
@@ -33,8 +33,8 @@ func (n *Node) Content(ctx context.Context) (Content, error) {
 	return ContentOf(ctx, n.cfg, v)
 }
 
-// ContentOf reads all rows of v. Of cfg only Machines count: rows of a machine that is not among them are an error, because nobody here
-// knows whose they are.
+// ContentOf reads all rows of v. Of cfg only Machines count: rows of a machine that is not listed there are an error,
+// because their owner is unknown.
 func ContentOf(ctx context.Context, cfg Config, v store.View) (Content, error) {
 	c, err := contentOf(ctx, cfg, v)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// The hash is of all rows but the mark that says how a member came to them, so a member that was given a snapshot has the same one.
+// The hash is of all rows but the mark of how a member came to them. So a member that was given a snapshot has the same one.
 func TestContentIsTheSameOnAllMembers(t *testing.T) {
 	m := newManual(t, 3)
 	far := m.nodes[2]
@@ -54,7 +54,7 @@ func TestContentIsTheSameOnAllMembers(t *testing.T) {
 	}
 }
 
-// No row may be another one without the hash being another one: of a machine, of those who vote, or of the time.
+// No row may change without the hash changing: of a machine, of the voters, or of the time.
 func TestContentHasEveryRow(t *testing.T) {
 	m := newManual(t, 1)
 	n := m.nodes[0]

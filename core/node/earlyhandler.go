@@ -9,8 +9,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/peer"
 )
 
-// earlyHandler is the network's handler before the node exists. It answers the question "hello" from the identity file, so that members
-// that start together find each other, and passes everything to the node once there is one.
+// earlyHandler is the network's handler before the node exists. It answers the question "hello" from the identity file,
+// so that members that start together find each other. Once there is a node, it passes everything to the node.
 type earlyHandler struct {
 	node  atomic.Pointer[Node]
 	ident atomic.Pointer[Identity]

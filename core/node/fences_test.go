@@ -29,8 +29,8 @@ func (m *manual) wantVersion(key string, want int64) {
 	}
 }
 
-// A follower that gets "not the leader" from the member it has sent a command to knows nothing of the command: that member may
-// have led when it took it. Only a later term proves that it is dead.
+// A follower that gets "not the leader" from the member it has sent a command to knows nothing of the command. That member may have led
+// when it took it. Only a later term proves that it is dead.
 func TestARefusalOfOneThatLedIsNoProof(t *testing.T) {
 	m := newManual(t, 3)
 	leader, follower := m.nodes[0], m.nodes[1]
@@ -51,8 +51,8 @@ func TestARefusalOfOneThatLedIsNoProof(t *testing.T) {
 	m.wantVersion("k", 1)
 }
 
-// A leader takes commands before the first entry of its term is applied, but stamps them only afterwards: what leaders before have stamped
-// may not be applied yet. Applying that entry supersedes what is of earlier terms, and not these.
+// A leader takes commands before the first entry of its term is applied, but stamps them only afterwards. Stamps of earlier leaders may not
+// be applied yet. Applying that entry supersedes what is of earlier terms, and not these.
 func TestCommandsBeforeTheFirstEntryOfATermWaitForIt(t *testing.T) {
 	m := newManual(t, 3)
 	next := m.nodes[1]
@@ -102,7 +102,7 @@ func TestACommandOfThisTermIsNotSuperseded(t *testing.T) {
 	m.wantVersion("k", 1)
 }
 
-// What was decided in a term that is over is refused wherever it is proposed, and takes no effect.
+// A decision of a term that is over is refused wherever it is proposed, and takes no effect.
 func TestATermThatIsOverTakesNothing(t *testing.T) {
 	m := newManual(t, 3)
 	for _, n := range m.nodes[:2] {
@@ -157,7 +157,7 @@ func TestNoVoterBesideOneThatNeverStarted(t *testing.T) {
 	}
 }
 
-// A call is looked at where it is run, too: whatever way a frame took, no service runs for a process that is no member.
+// A call is checked where it is run, too: by any way of its frame, no service runs for a process that is no member.
 func TestNoServiceRunsForAStranger(t *testing.T) {
 	m := newManual(t, 3)
 	n := m.nodes[0]
@@ -168,7 +168,7 @@ func TestNoServiceRunsForAStranger(t *testing.T) {
 	})
 	call := entry.AppendPacked(binary.AppendUvarint([]byte{frameCall}, 1), []byte("test.count"))
 	served := func() int64 {
-		for range cap(n.calls.slots) { // until whoever serves is done
+		for range cap(n.calls.slots) { // until the serving goroutines are done
 			n.calls.slots <- struct{}{}
 		}
 		for range cap(n.calls.slots) {

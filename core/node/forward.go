@@ -22,11 +22,11 @@ type forwarding struct {
 }
 
 // The forward lane. A follower sends its doors' commands to the leader of the term it knows, in the order of their
-// sequence numbers; the leader packs them as they are. Nothing comes back for an accepted command: the follower answers
-// from its own Apply. Only a refusal is sent, and it is a proof, because there is one leader per term and it alone says
-// what it took. Frames are lost with their connection, and the leader tells what it has had by the highest sequence number,
-// so each frame names the one before it: after a gap the leader takes nothing until the follower has sent all of it again.
-// Byte table: docs/formats/peer.md.
+// sequence numbers. The leader packs them unchanged. Nothing comes back for an accepted command: the follower answers
+// from its own Apply. Only a refusal is sent, and it is a proof: there is one leader per term, and it alone decides which
+// commands it took. Frames are lost with their connection, and the leader knows only the highest sequence number it
+// received. So each frame names its predecessor: after a gap the leader takes nothing until the follower has sent
+// everything again. Byte table: docs/formats/peer.md.
 const (
 	frameCommands = 1 // term, after, then per command: lane, length, bytes
 	frameRefused  = 2 // term, reason, then sequence numbers
@@ -40,19 +40,18 @@ const (
 	refusedOverload  = 2
 )
 
-// resendAfter is when a follower sends again what the same leader should have applied by now; the leader knows what it
-// took already by the sequence numbers. It counts from the last of this member's commands that was applied, not from
-// each one's own start: commands apply in the order they were sent, so while some come through, the others only wait
-// their turn, and sending a hundred large values again every second would keep the lane full for ever. Without progress
-// the wait doubles up to resendMost.
+// resendAfter is the time without progress after which a follower sends its commands to the same leader again; the leader
+// skips known sequence numbers. The time counts from the last own command applied, not from each command's start.
+// Commands apply in the order they were sent, so later ones only wait their turn. Resending a hundred large values every
+// second would keep the lane full for ever. Without progress the wait doubles up to resendMost.
 const (
 	resendAfter = time.Second
 	resendMost  = 8 * time.Second
 )
 
-// forwardWindow is how many bytes of commands a follower has on their way before the rest waits in its own queues. There
-// the system lane overtakes, and the queue's bound refuses at the door; behind a lane full of large values to the leader,
-// the calls that keep leases would wait for seconds.
+// forwardWindow bounds the bytes of a follower's commands in flight; the rest waits in its own queues. There the system
+// lane overtakes, and the queue's bound refuses at the door. Behind a lane full of large values, the calls that keep
+// leases alive would wait for seconds.
 const forwardWindow = 4 << 20
 
 // forward sends what is queued to the leader, as far as the window allows. Loop only.
@@ -117,8 +116,8 @@ func (n *Node) forwardedSeq(term uint64) uint64 {
 	return n.forwarded.seq
 }
 
-// resend sends everything in flight for this term again, in order: after the connection was made anew, or when a command
-// has been out for long. The leader drops what it took already.
+// resend sends everything in flight for this term again, in order. The loop calls it after a reconnection, and when a
+// command has had no result for long. The leader drops what it took already.
 func (n *Node) resend(lead uint64) {
 	term, now := n.rep.Term(), n.clock.Mono()
 	if n.rep.IsLeader() || lead == 0 || len(n.inflight) == 0 {
@@ -191,7 +190,7 @@ func (n *Node) takeCommands(from uint64, b []byte, full bool) {
 		}
 		origin, seq, cterm, err := entry.DecodeCommandID(cmd)
 		if err != nil {
-			continue // there is nobody to answer
+			continue // no caller here to answer
 		}
 		reason := byte(refusedNotLeader)
 		if _, had := n.accepted[origin]; leads && !had && len(n.accepted) >= maxOrigins {
@@ -266,8 +265,8 @@ func (n *Node) takeRefusals(from uint64, b []byte) {
 	}
 }
 
-// introduce sends this leader's address to members that do not answer. One that has not applied the addition of this member yet
-// hears its messages but has no address to answer to, and would never catch up. Loop only, leader only.
+// introduce sends this leader's address to members that do not answer. A member that has not yet applied this member's
+// addition hears its messages but has no address to answer to. It would never catch up. Loop only, leader only.
 func (n *Node) introduce() {
 	for _, p := range n.rep.Progress() {
 		if p.ID != n.id && !p.Active {

@@ -75,7 +75,7 @@ func TestForwardGolden(t *testing.T) {
 	golden.Check(t, "testdata/forward.hex", b.String())
 }
 
-// What a follower really sends has the form of the golden file, and so has the leader's refusal.
+// A follower's real frame has the form of the golden file, and so has the leader's refusal.
 func TestForwardFramesOnTheWire(t *testing.T) {
 	m := newManual(t, 3)
 	leader, follower := m.nodes[0], m.nodes[1]
@@ -159,8 +159,8 @@ func TestForwardedIntoAFullQueue(t *testing.T) {
 	}
 }
 
-// A leader that is cut off and deposed has taken commands that never come to anything: their origin proposes them again under
-// the new leader, exactly once.
+// A leader that is cut off and deposed has taken commands that never commit. Their origin proposes them again under the new leader, exactly
+// once.
 func TestSupersededIsProposedAgain(t *testing.T) {
 	m := newManual(t, 3)
 	old := m.nodes[0]
@@ -230,8 +230,8 @@ func FuzzForwardFrame(f *testing.F) {
 	})
 }
 
-// A call frame either runs the service it names with exactly what stands behind the name, or is answered "not the leader",
-// or, if it breaks off, ignored.
+// A call frame runs the named service with exactly the bytes behind the name. Otherwise it is answered "not the leader", or, if it breaks
+// off, is ignored.
 func FuzzCallFrame(f *testing.F) {
 	f.Add(uint64(1), []byte("echo"), []byte("request"), 0)
 	f.Add(uint64(1)<<63, []byte("nobody"), []byte{}, 3)
@@ -274,8 +274,8 @@ func FuzzCallFrame(f *testing.F) {
 	})
 }
 
-// A refusal is lost with its connection, too. The follower sends the command again and is refused again; otherwise it would wait
-// for an outcome that never comes, as long as the term lasts.
+// A refusal is lost with its connection, too. The follower sends the command again and is refused again. Otherwise it would wait for an
+// outcome that never comes, as long as the term lasts.
 func TestLostRefusalIsSentAgain(t *testing.T) {
 	m := newManual(t, 3)
 	leader, follower := m.nodes[0], m.nodes[1]

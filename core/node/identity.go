@@ -21,7 +21,7 @@ const FormatVersion = 1
 type Identity struct {
 	Format int    `json:"format"`
 	Name   string `json:"name"`
-	// Member is made before anybody is told of it. Cluster is 0 until the member belongs to one.
+	// Member is made before any other member is told of it. Cluster is 0 until the member belongs to one.
 	Member  uint64 `json:"member,string"`
 	Cluster uint64 `json:"cluster,string"`
 	// Nonce proves to the cluster that this is the process that asked to join before.
@@ -100,7 +100,7 @@ func (cfg *Config) newIdentityIn(name, peerAddr, making string, besideEtcd bool)
 	f, dir := cfg.FS, cfg.Dir
 	id, err := ReadIdentity(f, dir)
 	if err == nil {
-		if peerAddr != "" || id.Cluster == 0 { // else the one that it had counts, if it is one of several
+		if peerAddr != "" || id.Cluster == 0 { // else the known address counts, if it is one of several
 			id.PeerAddr = peerAddr
 		}
 		return id, nil

@@ -32,7 +32,7 @@ func TestIdentityGolden(t *testing.T) {
 	}
 }
 
-// The first start makes an id and keeps it, whatever happens next; the peer address is the one given last.
+// The first start makes an id and keeps it for ever; the peer address is the one given last.
 func TestIdentityIsMadeOnce(t *testing.T) {
 	fs := disk.NewMem()
 	if _, err := ReadIdentity(fs, "data"); !errors.Is(err, ErrNoIdentity) {
@@ -54,7 +54,7 @@ func TestIdentityIsMadeOnce(t *testing.T) {
 	}
 }
 
-// Whatever lies in the file, it is an identity of this format or an error.
+// Any content of the file is an identity of this format or an error.
 func FuzzIdentity(f *testing.F) {
 	f.Add([]byte(`{"format":1,"name":"n1","member":"5","cluster":"6","nonce":"7","peer_addr":"a:1","peers":{"9":"b:2"}}`))
 	f.Add([]byte(`{"format":2}`))

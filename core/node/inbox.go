@@ -11,17 +11,17 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// inbox is how other goroutines reach the loop. What members send is bounded in bytes while the loop is busy elsewhere (a slow disk
-// under Apply, a snapshot being installed), by channel, so that a full channel keeps nothing out of another:
+// inbox carries messages from other goroutines to the loop. Each channel bounds the bytes that members send while the
+// loop is busy, for example with a slow disk or a snapshot. A full channel does not block another:
 //
 //   - control, per sender: a heartbeat, vote or question that finds no room is lost as on a bad network, and comes again.
-//   - append: so is a message with entries or an acknowledgement; the leader sends again after the next heartbeat. There is room
-//     for all that a leader sends ahead and the largest message beside it.
-//   - forward: commands beyond the bound are refused, which their member hears as a full queue. If even their names find no room
-//     they are lost, and sent again after resendAfter.
+//   - append: so is a message with entries or an acknowledgement; the leader sends again after the next heartbeat. There
+//     is room for all that a leader sends ahead and the largest message beside it.
+//   - forward: commands beyond the bound are refused, which their member hears as a full queue. If even their names find
+//     no room they are lost, and sent again after resendAfter.
 //
-// The loop takes all at once, so as much again may be with it. A frame always fits in an empty channel. What is lost is counted
-// (Counters.FramesLost) and logged.
+// The loop takes all at once, so as much again may be with it. A frame always fits in an empty channel. Lost frames are
+// counted (Counters.FramesLost) and logged.
 type inbox struct {
 	mu     sync.Mutex
 	frames []frame
@@ -56,7 +56,7 @@ type frame struct {
 	full    bool // of commands only the names are left, to be refused
 }
 
-// frameOverhead is what a queued frame costs beyond its bytes.
+// frameOverhead is the cost of a queued frame beyond its bytes.
 const frameOverhead = 64
 
 // put queues a frame, false if it is lost. Any goroutine.
@@ -132,7 +132,7 @@ func namesOf(b []byte) []byte {
 	for r.Len() > 0 {
 		lane, cmd := r.Byte(), r.Bytes()
 		if r.Err() != nil {
-			break // what stands before the damage is taken, as of a whole frame
+			break // the frames in front of the damage are taken, as of a whole frame
 		}
 		names = wire.AppendBytes(append(names, lane), cmd[:min(len(cmd), nameBytes)])
 	}

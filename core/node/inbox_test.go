@@ -69,7 +69,7 @@ func TestASlowMemberCatchesUp(t *testing.T) {
 	m := newManual(t, 3)
 	lead, slow := m.nodes[0], m.nodes[2]
 	slow.inbox.limits.append, slow.inbox.limits.control = 2000, 500
-	m.nodes = m.nodes[:2] // nobody moves it
+	m.nodes = m.nodes[:2] // it stands still
 	m.sending = func(p parcel) bool {
 		if p.to == slow.id {
 			slow.HandleFrame(p.from, p.channel, p.frame)

@@ -11,7 +11,7 @@ import (
 
 // enter makes the member part of a cluster: it begins one or joins one, as the options say.
 func enter(ctx context.Context, cfg *Config, net Transport, ident *Identity, opt *StartOptions) error {
-	// Nobody else may work on the directory meanwhile.
+	// No other process may work on the directory meanwhile.
 	lock, err := cfg.FS.Lock(filepath.Join(cfg.Dir, "LOCK"))
 	if err != nil {
 		return fmt.Errorf("open %s: in use by another process: %w", cfg.Dir, err)

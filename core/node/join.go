@@ -109,9 +109,9 @@ func (n *Node) refuseLower(q *question) error {
 	return nil
 }
 
-// awaited returns the voter that was added for the asking process but has not started: without its vote there may be no
-// majority, so no leader to log its claim. Nil if there is none. For an added learner there never is: the others have a
-// majority without it.
+// awaited returns the voter that was added for the asking process but has not started. Without its vote there may be no
+// majority, and so no leader to log its claim. Nil if there is none. For an added learner there never is: the others have
+// a majority without it.
 func (n *Node) awaited(q *question) *emember.Member {
 	for _, m := range n.members.List() {
 		if sharesURL(m.PeerURLs, q.PeerAddr) && m.Name == "" && (m.Nonce == 0 || m.Nonce == q.Nonce) && !m.Learner {

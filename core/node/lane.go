@@ -11,15 +11,16 @@ package node
 //	4       saga     doors/saga's global transactions
 type Lane uint8
 
-// LaneSystem is for what is small and may never starve.
+// LaneSystem is for small commands that must never starve.
 const LaneSystem Lane = 0
 
-// LaneSpec is what a node must know of a door's lane.
+// LaneSpec describes a door's lane to the node.
 type LaneSpec struct {
 	Number Lane
 	// Name is one word for people and for metrics.
 	Name string
-	// Level is the cluster's level from which on the lane may be used: below it some member may run a build that does not have it.
+	// Level is the lowest cluster level at which the lane may be used: below it some member may run a build without the
+	// lane.
 	Level uint16
 	// Bytes bounds what waits in it; 0 = the node's own bound.
 	Bytes int

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/entry"
 )
 
-// States of a pending command. Only the loop moves it forward; a caller that gives up moves queued or dispatched to abandoned,
-// and which of the two it was decides what it may report as the outcome.
+// States of a pending command. Only the loop moves it forward. A caller that gives up moves queued or dispatched to
+// abandoned; the state it left decides which outcome it may report.
 const (
 	stateQueued     int32 = iota // not proposed: can still be taken back without trace
 	stateDispatched              // in the log or on its way to the leader: only Apply or a later term decides
@@ -29,7 +29,7 @@ type pending struct {
 	inTerm uint64
 	// change is set for a membership change.
 	change *change
-	// foreign is a complete encoded command from another member; nobody waits for it here.
+	// foreign is a complete encoded command from another member; no caller here waits for it.
 	foreign []byte
 
 	// Loop only.
@@ -51,8 +51,8 @@ var pendingPool = sync.Pool{New: func() any { return &pending{done: make(chan st
 
 // lanes are the queues in front of the log, bounded in bytes each. Doors put in, the loop takes out.
 //
-// The doors' lanes share the log by bytes: the one that has been served least goes next, whatever the sizes of their commands.
-// Taking turns by commands was rejected: a command of a bulk load is a thousand times that of a put.
+// The doors' lanes share the log by bytes: the lane that has been served least goes next. Taking turns by commands was
+// rejected: a command of a bulk load is a thousand times that of a put.
 type lanes struct {
 	specs  []*LaneSpec // by number, nil where no door has one; never changed
 	mu     sync.Mutex
@@ -103,7 +103,7 @@ func (l *lanes) spec(number Lane) *LaneSpec {
 // last is the lane with the highest number.
 func (l *lanes) last() Lane { return Lane(len(l.of) - 1) }
 
-// overheadBytes is what a queued command costs beyond its parts.
+// overheadBytes is the cost of a queued command beyond its parts.
 const overheadBytes = 128
 
 // push queues p at the end of its lane, false if the lane is full.
@@ -117,7 +117,7 @@ func (l *lanes) push(p *pending) bool {
 	if to.head == len(to.q) {
 		to.served = max(to.served, l.turn) // a lane that was idle has no credit for that
 	}
-	if len(to.q) == cap(to.q) && to.head > len(to.q)/2 { // a lane that is never empty must not grow with what went through it
+	if len(to.q) == cap(to.q) && to.head > len(to.q)/2 { // a lane that is never empty must not grow with the commands that passed through it
 		n := copy(to.q, to.q[to.head:])
 		clear(to.q[n:])
 		to.q, to.head = to.q[:n], 0
@@ -152,8 +152,8 @@ func (l *lanes) unshift(ps []*pending) {
 	}
 }
 
-// take moves up to maxBytes and maxCount commands of the lanes up to last into dst: the system lane first and whole, then the
-// doors' by turns. A command that would have been next and finds no room is the first of the next entry.
+// take moves up to maxBytes and maxCount commands of the lanes up to last into dst. The system lane goes first and whole,
+// then the doors' lanes by turns. A command that would have been next and finds no room is the first of the next entry.
 func (l *lanes) take(dst []*pending, last Lane, maxBytes, maxCount int) []*pending {
 	if l.queued.Load() == 0 {
 		return dst

@@ -65,7 +65,7 @@ func TestLaneIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-// The system lane goes first, whatever waits in the others: leases and membership are never starved by a bulk load.
+// The system lane goes first, with anything waiting in the others: leases and membership are never starved by a bulk load.
 func TestSystemLaneGoesFirst(t *testing.T) {
 	l := testLanes(1 << 20)
 	for i := range uint64(5) {
@@ -91,7 +91,7 @@ func TestSystemLaneGoesFirst(t *testing.T) {
 	}
 }
 
-// What could not be proposed goes back in front, in order, over the bound if need be.
+// Commands that could not be proposed go back in front, in order, over the bound if need be.
 func TestUnshiftKeepsOrder(t *testing.T) {
 	l := testLanes(30)
 	for i := range uint64(3) {
@@ -175,8 +175,8 @@ func TestBusyLaneDoesNotGrow(t *testing.T) {
 	}
 }
 
-// The doors share the log by bytes. A bulk load through one, whose commands are a thousand times as large, leaves the other half
-// of every stretch of the log, and the other way round.
+// The doors share the log by bytes. A bulk load through one, whose commands are a thousand times as large, leaves the other half of every
+// stretch of the log. The other way round is the same.
 func TestDoorsShareByBytes(t *testing.T) {
 	l := testLanes(1 << 30)
 	for range 200 {
@@ -205,8 +205,7 @@ func TestDoorsShareByBytes(t *testing.T) {
 	}
 }
 
-// However long a lane was alone, what comes into the other goes into the next entry; and having been idle gives no claim to more
-// than half.
+// However long a lane was alone, commands of the other go into the next entry; and idle time gives no claim to more than half.
 func TestIdlenessIsNoClaim(t *testing.T) {
 	for _, lanes := range [][2]Lane{{LaneKV, LaneTlog}, {LaneTlog, LaneKV}} {
 		busy, idle := lanes[0], lanes[1]
@@ -241,7 +240,7 @@ func TestIdlenessIsNoClaim(t *testing.T) {
 	}
 }
 
-// A command too large for what is left of an entry is the first of the next one: small ones do not slip past it for ever.
+// A command too large for the rest of an entry is the first of the next one. Small ones do not slip past it for ever.
 func TestLargeCommandsHaveTheirTurn(t *testing.T) {
 	l := testLanes(1 << 30)
 	for range 100 {
@@ -259,8 +258,8 @@ func TestLargeCommandsHaveTheirTurn(t *testing.T) {
 	}
 }
 
-// Through the whole node: while entries of a transparency log wait by the megabyte, a put is in the next entry of the log; while
-// puts do, an add is.
+// Through the whole node: while a transparency log's entries wait by the megabyte, a put is in the next entry of the log. While puts wait,
+// an add is.
 func TestABulkLoadThroughOneDoorDoesNotHoldUpAnother(t *testing.T) {
 	m := newManual(t, 1)
 	n := m.nodes[0]

@@ -28,9 +28,9 @@ func (*telling) Start(peer.Handler)                                    {}
 func (*telling) Identify(uint64, uint64)                               {}
 func (n *telling) Ask(context.Context, string, []byte) ([]byte, error) { return json.Marshal(n.answer) }
 
-// TestAFirstMemberThatComesLate: one of those that begin a cluster is started when the others have long decided, and finds the
-// members of that moment in their answer. It begins with the first state only if they are still those; else it gets the state
-// from the others, like one that joins: the first state of others would be another one than theirs.
+// TestAFirstMemberThatComesLate: one of the first members of a cluster is started when the others have long decided. It finds the members
+// of that moment in their answer. It begins with the first state only if they are still those. Otherwise it gets the state from the others,
+// like a joining member: another cluster's first state would differ from theirs.
 func TestAFirstMemberThatComesLate(t *testing.T) {
 	first := []emember.Member{
 		{ID: 1, Name: "n1", PeerURLs: []string{"http://10.0.0.1:2380"}},

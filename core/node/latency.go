@@ -9,12 +9,12 @@ import (
 type samples struct {
 	packed  sample              // until its commit
 	sent    map[uint64]sample   // per member, until it acknowledges
-	latency map[uint64]*Latency // per member, what came of it
+	latency map[uint64]*Latency // per member, the result
 }
 
-// Latency is how long a member takes to acknowledge entries, from when they are handed to its connection until its answer
-// says that they are synced there. One entry at a time is timed per member, so that it costs the same at any load; an idle
-// cluster takes no samples. The zero value has none.
+// Latency is the time a member takes to acknowledge entries. It begins when they are handed to the connection and ends
+// when the member answers that they are synced. One entry at a time is timed per member, so that it costs the same at any
+// load; an idle cluster takes no samples. The zero value has none.
 type Latency struct {
 	Count             uint64 // samples
 	Failed            uint64 // messages with entries that could not be handed to a connection

@@ -10,12 +10,13 @@ import (
 	mmember "github.com/holdfastdb/holdfast/core/machine/member"
 )
 
-// Level is the highest level of a cluster that this build knows without its machines: at 1 the level itself is in the log. A build that
-// adds a kind of part, a row or a lane which members of the build before could not apply begins a new level with it (DECISIONS A20).
+// Level is the highest level of a cluster that this build knows without its machines: at 1 the level itself is in the log. A new level is
+// due when members of the previous build could not apply a new part, row or lane (DECISIONS A20).
 const Level = ValuesLevel
 
-// ValuesLevel is the level from which on members keep large values apart in their stores. Nothing in the log depends on it: it is a level
-// so that no member's directory becomes one that the build before cannot open, while that build may still have to come back.
+// ValuesLevel is the level from which on members keep large values apart in their stores. Nothing in the log depends on
+// it. It is a level so that no directory becomes unreadable to the previous build while that build may still have to come
+// back.
 const ValuesLevel = 4
 
 // ErrLevel: the command needs a higher level than the cluster's: some member may run a build that could not apply it. Nothing
@@ -36,7 +37,7 @@ func (cfg *Config) knownLevel() uint16 {
 	return known
 }
 
-// specs lists what there is to know of the machines of a node with this configuration.
+// specs lists the Specs of the machines of a node with this configuration.
 func (cfg *Config) specs() machine.Specs {
 	return append(machine.Specs{&mident.Spec, &mmember.Spec}, machine.SpecsOf(cfg.Machines)...)
 }
@@ -79,8 +80,8 @@ func (n *Node) separateValues() error {
 	return n.store.SeparateValues()
 }
 
-// proposable returns why a command must not be logged, nil if it may be: some member could not apply it, or not take it from
-// this one. Any goroutine.
+// proposable returns the reason why a command must not be logged, nil if it may be. Some member could not apply it, or
+// not take it from this one. Any goroutine.
 func (n *Node) proposable(number Lane, parts []entry.Part) error {
 	lane := n.lanes.spec(number)
 	if lane == nil {

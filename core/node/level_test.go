@@ -14,7 +14,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// later is a machine of a build to come: its parts may be proposed from laterLevel on, and it writes what it is told under its letter.
+// later is a machine of a future build: its parts may be proposed from laterLevel on, and it writes its data under its letter.
 type later struct{ machine.Machine }
 
 const laterID entry.Machine = 'z'
@@ -69,7 +69,7 @@ func TestNothingAboveTheLevelIsProposed(t *testing.T) {
 	}
 }
 
-// A leader that a part above the level is forwarded to refuses it as if its queue were full: the origin may run a later build.
+// A leader refuses a forwarded part above the level as if its queue were full. The origin may run a later build.
 func TestAForwardedPartAboveTheLevelIsRefused(t *testing.T) {
 	m := newManual(t, 3)
 	leader := m.nodes[0]
@@ -83,7 +83,7 @@ func TestAForwardedPartAboveTheLevelIsRefused(t *testing.T) {
 	}
 }
 
-// A build that could not apply what the cluster logs may not join it, and one that could not go on from a directory does not start.
+// A build that could not apply the cluster's log may not join it. One that could not go on from a directory does not start.
 func TestALowerBuildIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	n := startAlone(t, dir, withLater)
@@ -132,7 +132,7 @@ func TestALowerBuildIsRefused(t *testing.T) {
 	}
 }
 
-// Rows of a machine that this build does not have are refused whatever the level says: they would be kept and never be changed again.
+// Rows of a machine that this build does not have are refused at any level: they would be kept and never be changed again.
 func TestRowsOfAnUnknownMachineAreRefused(t *testing.T) {
 	m := newManual(t, 3)
 	b := m.nodes[0].store.NewBatch()

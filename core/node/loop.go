@@ -19,7 +19,7 @@ type applying struct {
 	level       uint16 // of the cluster, as far as its consequences were seen to
 }
 
-// Reconnected implements peer.Handler: what was sent to the leader before may be lost.
+// Reconnected implements peer.Handler: earlier frames to the leader may be lost.
 func (n *Node) Reconnected(to uint64, channel peer.Channel) {
 	if channel != peer.ChannelForward && (channel != peer.ChannelControl || !n.cfg.Archive) {
 		return
@@ -52,7 +52,8 @@ func (n *Node) run() {
 				err = fmt.Errorf("broken invariant: %v\n%s", r, debug.Stack())
 			}
 		}()
-		// Set for the moment when raft's clock is to go on, because a loop that looks more often is most of what an idle process does.
+		// Set for the moment when raft's clock advances next: a loop that looks more often is most of the work of an idle
+		// process.
 		t := time.NewTimer(0)
 		defer t.Stop()
 		armed := time.Duration(-1) // the tick behind which t is set
@@ -228,7 +229,8 @@ func (n *Node) apply(cs []raft.Committed) error {
 				return nil
 			}
 		}
-		// What this member proposed it has put together in one piece (pack); what came from another lies in a frame with other entries.
+		// Commands of this member were encoded together (pack); commands of another member lie in a frame with other
+		// entries.
 		n.applier.Own(n.rep.IsLeader() && c.Term == n.rep.Term())
 		// The commit point of the state: one store batch with all effects and the applied index.
 		if err := n.applier.ApplyWith(c.Index, c.Term, data, extra, n.wanted, n.applied); err != nil {

@@ -8,11 +8,12 @@ import (
 	"github.com/holdfastdb/holdfast/core/raft"
 )
 
-// What a driver without goroutines (Config.Manual, the simulation) needs beside Pump, WriteStep, ProposeAsync and
-// LinearizeAsync: the calls below do what Start, AddMember and TransferLeader do, but never wait.
+// A driver without goroutines (Config.Manual, the simulation) needs these beside Pump, WriteStep, ProposeAsync and
+// LinearizeAsync. They do the work of Start, AddMember and TransferLeader, but never wait.
 
-// Initialise makes an empty cfg.Dir the data directory of ident.Member in the given cluster: with members, a first member
-// of a new cluster that has exactly those voters; without, one that joins an existing cluster and gets its state from it.
+// Initialise makes an empty cfg.Dir the data directory of ident.Member in the given cluster. With members, it is a first
+// member of a new cluster that has exactly those voters. Without, it joins an existing cluster and gets its state from
+// there.
 func Initialise(cfg Config, ident Identity, cluster uint64, members []emember.Member) error {
 	cfg.defaults()
 	ident.Format = FormatVersion

@@ -316,7 +316,8 @@ func TestAMemberThatWasRemovedWhileAway(t *testing.T) {
 	}
 }
 
-// A member that follows somebody believes its log, not a third one: that may have been made a cluster of its own from one member's data.
+// A member that follows a leader believes its log, not a third one. That one may have been made a cluster of its own from one member's
+// data.
 func TestAFollowerIsNotExpelledByAThird(t *testing.T) {
 	m := newManual(t, 3)
 	lead := m.leader()
@@ -339,7 +340,7 @@ func TestBootstrapRefusals(t *testing.T) {
 	t.Parallel()
 	a, b := freeAddr(t), freeAddr(t)
 	dir := t.TempDir()
-	patience := 3 * time.Second // one that is refused may be one that hears of nobody any more
+	patience := 3 * time.Second // a refused one may hear of no other any more
 	start := func(dir, name, addr string, peers map[string]string) chan error {
 		done := make(chan error, 1)
 		go func() {

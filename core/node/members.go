@@ -53,8 +53,8 @@ func (n *Node) Members() []Member {
 	return out
 }
 
-// AddMember adds a voter or a learner that will listen for members at peerURLs, which may be addresses without a scheme; the leader makes its id. The same checks
-// as etcd's strict reconfiguration apply. Works on every member.
+// AddMember adds a voter or a learner; the leader makes its id. The member will listen for other members at peerURLs,
+// which may be addresses without a scheme. The same checks as etcd's strict reconfiguration apply. Works on every member.
 func (n *Node) AddMember(ctx context.Context, peerURLs []string, learner bool) (Member, error) {
 	m := emember.Member{Learner: learner}
 	for _, u := range peerURLs {

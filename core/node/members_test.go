@@ -65,7 +65,7 @@ func TestThreeMembers(t *testing.T) {
 		t.Errorf("followers %+v", got)
 	}
 
-	// Leadership is handed over, and goes nowhere if the target is nobody.
+	// Leadership is handed over, and goes nowhere if the target is no member.
 	target, tn := c.follower()
 	_, id := tn.IDs()
 	if err := c.nodes[leader].TransferLeader(within(t), id); err != nil {
@@ -204,8 +204,8 @@ func TestCatchUpOverTheWire(t *testing.T) {
 	}
 }
 
-// Each member is restarted in turn while clients count up on all of them. What was acknowledged is there, exactly once; what ended
-// as unknown, because its own node stopped, may be there once or not at all.
+// Each member is restarted in turn while clients count up on all of them. Acknowledged counts are there, exactly once. Unknown ones,
+// because their own node stopped, may be there once or not at all.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "n1", "n2", "n3")

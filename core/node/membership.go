@@ -15,7 +15,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/raft"
 )
 
-// membership is who belongs to the cluster and what changes about it. Loop only, where nothing else is said.
+// membership is the set of members and the change to it that is under way. Loop only, except where a field says
+// otherwise.
 type membership struct {
 	soleVoter bool
 	aloneFrom uint64     // commit index at the last membership change: a member that left then may have applied that far
@@ -95,8 +96,8 @@ func (n *Node) addMember(ctx context.Context, m emember.Member) (emember.Member,
 	if m.Learner && learners >= n.cfg.MaxLearners {
 		return m, ErrTooManyLearners
 	}
-	// Adding a voter raises the quorum: there must be enough started members for the new one (etcd's strict check; with a
-	// single started voter the second may be added).
+	// Adding a voter raises the quorum, so there must be enough started members for the new one (etcd's strict check).
+	// With a single started voter a second may be added.
 	if !m.Learner && !n.cfg.LooseReconfig && started < (voters+1)/2+1 && !(voters == 1 && started == 1) {
 		return m, ErrNotEnoughStarted
 	}
@@ -116,7 +117,7 @@ func (n *Node) addMember(ctx context.Context, m emember.Member) (emember.Member,
 	return m, n.propChange(ctx, kind, m.ID, &emember.Part{Add: &emember.Add{Member: m}})
 }
 
-// unhealthy names the voters that healthyVoters does not count, and what to do about each.
+// unhealthy names the voters that healthyVoters does not count, and the remedy for each.
 func (n *Node) unhealthy(members []emember.Member) error {
 	var away []string
 	recent := false
@@ -177,8 +178,8 @@ func (n *Node) removeMember(ctx context.Context, id uint64) error {
 		if voters == 0 || !n.cfg.LooseReconfig && started < voters/2+1 {
 			return ErrNotEnoughStarted
 		}
-		// A leader does not remove itself: once it is gone the others might not know that the change was committed, and
-		// would go on asking for its vote. The caller goes on with the next leader.
+		// A leader does not remove itself. Once it has left, the others might not know that the change was committed, and
+		// would keep asking for its vote. The caller goes on with the next leader.
 		if id == n.id {
 			switch err := n.transfer(ctx, 0); {
 			case errors.Is(err, ErrTransferTargetUnknown):

@@ -133,7 +133,7 @@ func TestTheEndOfTheLogIsReadForAddresses(t *testing.T) {
 	m := newManual(t, 3)
 	leader := m.nodes[0]
 	commit, last := leader.rep.Commit(), leader.wal.LastIndex()
-	m.sending = func(parcel) bool { return true } // nobody hears of it
+	m.sending = func(parcel) bool { return true } // no member hears of it
 	go leader.UpdateMember(within(t), 3, []string{"http://10.0.1.3:2380", "http://10.0.2.3:2380"})
 	m.until("the change is in the leader's log", func() bool {
 		time.Sleep(time.Millisecond) // the caller has a goroutine of its own

@@ -1,7 +1,7 @@
-// Package node wires log, store and the machines it is handed into one member and gives the small API that workers, the archive
-// and the doors see: Propose, Linearize, View, Call and the membership calls. It decides nothing about the meaning of a
-// command, speaks no client protocol, and of machines knows only who belongs to the cluster (core/machine/member) and who may do
-// what (core/machine/ident); the caller that made the other machines keeps their readers.
+// Package node wires log, store and the given machines into one member. Its small API is what workers, the archive and
+// the doors see: Propose, Linearize, View, Call and the membership calls. It decides nothing about the meaning of a
+// command and speaks no client protocol. Of the machines it knows only the members (core/machine/member) and the
+// identities (core/machine/ident). The caller that made the other machines keeps their readers.
 //
 // One goroutine, the loop, owns raft and applies entries; a second writes the WAL. Doors put commands into bounded queues
 // and sleep until the loop has applied them. In simulation the same loop is driven step by step (Pump, WriteStep).
@@ -25,7 +25,7 @@ import (
 
 // Node is one member. Exported methods are safe for concurrent use unless they say otherwise.
 //
-// Its parts are rooms: each is a struct in the file that works in it, which says who owns its fields. They are embedded, so that a line
+// Its parts are rooms: each is a struct in the file that works in it, with the owners of its fields. They are embedded, so that a line
 // reads n.inflight and not the way there.
 type Node struct {
 	cfg Config
@@ -40,7 +40,7 @@ type Node struct {
 	wake  chan struct{} // capacity 1: there may be something for the loop to do
 
 	life  // stop.go
-	shown // shown.go
+	shown // published.go
 
 	rep *raft.Replica // loop only
 	rd  raft.Ready    // loop only
@@ -64,7 +64,7 @@ type Node struct {
 	watermark watermark
 }
 
-// self is who this member is. None of it changes while it runs.
+// self is this member's identity. None of it changes while it runs.
 type self struct {
 	id       uint64
 	identity Identity
@@ -72,7 +72,7 @@ type self struct {
 	known    uint16 // the highest level that this build, its machines and its lanes could follow
 }
 
-// seams are what a node has of the world around it. They do not change.
+// seams are a node's connections to the world around it. They do not change.
 type seams struct {
 	clock clock.Clock
 	fs    disk.FS
@@ -82,8 +82,8 @@ type seams struct {
 	steps *meter.Steps
 }
 
-// held is what a node keeps its state in. The loop writes, but for the log's segments, which the writer does; everybody may read by what
-// each of them allows.
+// held is where a node keeps its state. The loop writes it, except for the log's segments, which the writer owns. Reading
+// is allowed as each of the types says.
 type held struct {
 	wal     *wal.WAL
 	store   store.Store
@@ -111,5 +111,5 @@ func (n *Node) beside(f func()) {
 // Tasks runs what works beside the node, for as long as the node does.
 func (n *Node) Tasks() task.Runner { return n.tasks }
 
-// Ident gives the readers of the identity machine: who may do what. Read after Linearize, or accept any age.
+// Ident returns the identity machine, for readers of permissions. Read after Linearize, or accept any age.
 func (n *Node) Ident() *mident.Machine { return n.users }

@@ -201,8 +201,8 @@ func TestOpenRefusals(t *testing.T) {
 	}
 }
 
-// A failed fsync stops the node, says so once, and what it acknowledged before is there after a restart; what it did not
-// acknowledge may be there or not, but the caller was never told that it is.
+// A failed fsync stops the node, says so once, and earlier acknowledged writes are there after a restart. Unacknowledged ones may be there
+// or not, but the caller was never told that they are.
 func TestFailedSyncStopsTheNode(t *testing.T) {
 	dir := t.TempDir()
 	faulty := disk.NewFaulty(disk.OS())

@@ -142,8 +142,8 @@ func (cfg *Config) newApplier(st store.Store, users *mident.Machine, members *mm
 	return machine.NewApplier(st, append([]machine.Machine{users, members}, cfg.Machines...)...)
 }
 
-// logHolds reports whether the log goes through p or begins after it. A longer log may lack it too: a deposed leader wrote
-// entries that were never committed, and only their term tells them from those the snapshot stands for.
+// logHolds reports whether the log goes through p or begins after it. A longer log may lack p too. A deposed leader wrote
+// entries that were never committed; only their term tells them from the entries that the snapshot covers.
 func (n *Node) logHolds(p raft.SnapshotPoint) bool {
 	if p.Index > n.wal.LastIndex() {
 		return false

@@ -13,11 +13,11 @@ type packing struct {
 	batch       []*pending
 	scratch     []byte
 	writesOut   int           // writes submitted and not yet finished
-	unkicked    int           // of them, those nobody was told of
+	unkicked    int           // of them, those for which no wake-up was sent
 	packedIndex uint64        // of the last entry cut here
 	packedAt    time.Duration // when it was
 	lookAgain   *time.Timer   // wakes the loop at lookAt; nil without a loop
-	lookAt      time.Duration // when packPatience with the last entry is over, if somebody waits for that
+	lookAt      time.Duration // when the patience with the last entry ends, if commands wait for that
 }
 
 // Limits of one raft entry (DECISIONS B4).
@@ -29,10 +29,10 @@ const (
 // packPatience is how long queued commands wait at most for the entry before them to be committed.
 const packPatience = 4 * time.Millisecond
 
-// mayPack reports whether a new entry should be cut now. One entry at a time gives the largest batches: what an entry costs
-// every member (messages, wake-ups, an fsync, a store batch) is shared by all that queued while the one before it was on
-// its way. Alone, it is on its way while it is being written; in a cluster, until it is committed. A member that is far
-// away must not make the others wait for a whole round trip, so after packPatience, or when much has queued up, the next
+// mayPack reports whether a new entry should be cut now. One entry at a time gives the largest batches. All commands that
+// queued while the previous entry was in flight share its cost on every member: messages, wake-ups, an fsync, a store
+// batch. Alone, it is on its way while it is being written; in a cluster, until it is committed. A member that is far
+// away must not make the others wait for a whole round trip. So after packPatience, or when much has queued up, the next
 // entry is cut all the same.
 func (n *Node) mayPack() bool {
 	switch {

@@ -15,9 +15,9 @@ import (
 // ErrForeign: a directory holds files of others and no identity, so it is not a data directory.
 var ErrForeign = errors.New("it is not a Holdfast data directory")
 
-// CheckDir refuses cfg.Dir if no member can begin or go on there: it is a file, has an identity of another format or a damaged one, or
-// holds files of others. It only reads. A directory that does not exist passes. also names entries that belong to a copy which is made of
-// them here, such as etcd's directory member.
+// CheckDir refuses cfg.Dir if no member can begin or continue there. It refuses a file, an identity that is damaged or of
+// another format, and foreign files. It only reads. A directory that does not exist passes. also names entries that
+// belong to a copy which is made of them here, such as etcd's directory member.
 func CheckDir(cfg Config, also ...string) error {
 	cfg.defaults()
 	switch _, err := ReadIdentity(cfg.FS, cfg.Dir); {
@@ -29,8 +29,8 @@ func CheckDir(cfg Config, also ...string) error {
 	return cfg.refuseForeign(also...)
 }
 
-// beside returns the names that may lie in a data directory before its identity does: what mkfs makes, what a crash leaves of a first
-// start, what the doors make before the node starts, and the mount point of a log with a disk of its own.
+// beside returns the names that may lie in a data directory before its identity does. They come from mkfs, a crash during
+// a first start, the doors' own preparations, or the log's own mount point.
 func (cfg *Config) beside() []string {
 	names := slices.Concat([]string{disk.LostAndFound, "LOCK", stoppedName, filepath.Base(identityFile(cfg.Dir)) + ".tmp"}, cfg.Scratch, cfg.Beside)
 	if rel, err := filepath.Rel(cfg.Dir, cfg.WALDir); cfg.WALDir != "" && err == nil && filepath.IsLocal(rel) {

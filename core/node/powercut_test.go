@@ -26,7 +26,7 @@ func (m *manual) blackout() {
 	m.leader()
 }
 
-// What was acknowledged is there after all members have lost their power at once, each time anew.
+// Acknowledged writes are there after all members have lost their power at once, each time anew.
 func TestAcknowledgedOutlivesEveryPowerCut(t *testing.T) {
 	for _, k := range []int{1, 3} {
 		m := newManual(t, k)
@@ -119,7 +119,7 @@ func TestASnapshotBeginsTheLogInItsTerm(t *testing.T) {
 	n.Stop()
 }
 
-// The log keeps what the store has only in memory, however long it gets, and lets go of what the store has on disk.
+// The log keeps the entries that the store has only in memory, at any length, and drops those that the store has on disk.
 func TestTheLogKeepsWhatTheStoreMayLose(t *testing.T) {
 	m := newManual(t, 1)
 	n := m.nodes[0]

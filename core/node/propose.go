@@ -41,7 +41,7 @@ var (
 )
 
 // Propose logs one command (at most one part per machine), waits until it is applied here and returns its result. It
-// works on every member: a follower forwards to the leader and answers from its own Apply, so a caller that reads here
+// works on every member. A follower forwards to the leader and answers from its own Apply, so a caller that reads here
 // afterwards sees its write. A superseded command is proposed again until ctx ends. The parts' memory belongs to the node
 // until Propose returns, and beyond if it returns ErrUnknown. Safe for concurrent use.
 func (n *Node) Propose(ctx context.Context, lane Lane, parts ...entry.Part) (*entry.Result, error) {
@@ -142,8 +142,8 @@ func (n *Node) complete(p *pending, res *entry.Result, err error) {
 	}
 }
 
-// ProposeAsync is Propose for a driver without goroutines: done is called on the loop with the outcome, ErrUnknown never
-// (the caller decides how long it waits).
+// ProposeAsync is Propose for a driver without goroutines: done is called on the loop with the outcome. The outcome is
+// never ErrUnknown, because the caller decides how long it waits.
 func (n *Node) ProposeAsync(lane Lane, inTerm uint64, parts []entry.Part, done func(*entry.Result, error)) error {
 	if err := n.proposable(lane, parts); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (n *Node) ProposeAsync(lane Lane, inTerm uint64, parts []entry.Part, done f
 func (n *Node) dispatch() error {
 	if n.rep.IsLeader() && n.termLed != n.rep.Term() {
 		if n.termApplied != n.rep.Term() {
-			return nil // what leaders before have stamped is not all applied: its own stamps come after theirs
+			return nil // not all stamps of earlier leaders are applied: its own stamps come after theirs
 		}
 		n.termLed = n.termApplied
 		n.tellUncounted(n.leads(n.clock.Mono(), n.clock.Wall().UnixNano()))
@@ -195,7 +195,7 @@ func (n *Node) track(p *pending, term uint64) {
 	}
 }
 
-// forget takes p out of what is in flight; its memory may belong to the caller once it is completed. Loop only.
+// forget takes p out of the commands in flight; its memory may belong to the caller once it is completed. Loop only.
 func (n *Node) forget(p *pending) {
 	delete(n.inflight, p.seq)
 	n.inflightBytes -= p.size
@@ -221,9 +221,9 @@ func (n *Node) applied(origin, seq uint64, res *entry.Result) {
 	n.complete(p, res, nil)
 }
 
-// supersede ends every command of an earlier term that was not seen applied: this member has now applied an entry of a
-// later term, and Apply drops commands whose term is not their entry's, so they can never take effect (DECISIONS A3).
-// They go back to the queue, except those that belong to a term.
+// supersede ends every command of an earlier term that was not seen applied. This member has applied an entry of a later
+// term. Apply drops commands whose term is not their entry's, so these can never take effect (DECISIONS A3). They go back
+// to the queue, except those that belong to a term.
 func (n *Node) supersede(term uint64) {
 	var again []*pending
 	for _, seq := range n.inOrder() {

@@ -49,9 +49,8 @@ func (w *readWaiter) finish(err error) {
 	close(w.done)
 }
 
-// Linearize returns once everything acknowledged anywhere before the call is applied here, by a read-index round shared with
-// the other reads that wait. A voter that is alone needs no round: what was acknowledged was applied here first. Errors:
-// ErrStopped, or ctx's.
+// Linearize returns once everything acknowledged anywhere before the call is applied here, by a read-index round shared with the other
+// reads that wait. A voter that is alone needs no round: acknowledged writes were applied here first. Errors: ErrStopped, or ctx's.
 func (n *Node) Linearize(ctx context.Context) error { return n.linearize(ctx, 0) }
 
 // LinearizeInTerm is Linearize, and confirms that this member led in term at some moment after the call began;
@@ -74,8 +73,8 @@ func (n *Node) linearize(ctx context.Context, inTerm uint64) error {
 	return ErrStopped
 }
 
-// LinearizeAsync is Linearize (inTerm 0) and LinearizeInTerm for a driver without goroutines, by the same decisions: done is
-// called on the loop, or before LinearizeAsync returns if no round is needed. It is not called if the node stops meanwhile.
+// LinearizeAsync is Linearize (inTerm 0) and LinearizeInTerm for a driver without goroutines, by the same decisions. done
+// is called on the loop, or before the call returns if no round is needed. It is not called if the node stops meanwhile.
 func (n *Node) LinearizeAsync(inTerm uint64, done func(error)) {
 	if now, err := n.readAlone(inTerm); now {
 		done(err)
@@ -86,15 +85,15 @@ func (n *Node) LinearizeAsync(inTerm uint64, done func(error)) {
 
 // readAlone decides whether a read is answered without a round, and how. Any goroutine.
 func (n *Node) readAlone(inTerm uint64) (done bool, err error) {
-	if n.stopping.Load() { // what was published last is not true any more
+	if n.stopping.Load() { // the last published state is not true any more
 		return true, ErrStopped
 	}
 	p := n.pub.Load()
 	return p.sole && (inTerm == 0 || inTerm == p.leads), nil
 }
 
-// LeadsAlone reports whether this member led in term at some moment after the call began, as far as that is known without asking others: it is
-// the only voter. What LinearizeInTerm says then, it says at once. Any goroutine.
+// LeadsAlone reports whether this member, as the only voter, led in term at some moment after the call began. It asks no
+// other member. Where it is true, LinearizeInTerm answers at once. Any goroutine.
 func (n *Node) LeadsAlone(term uint64) bool {
 	alone, err := n.readAlone(term)
 	return alone && err == nil && term != 0

@@ -111,7 +111,7 @@ func TestSoleVoterReadsWhatItsLearnerShows(t *testing.T) {
 	}
 }
 
-// What the voter had committed when the last other member left, that member may have applied and answered. The voter reads
+// The last other member that left may have applied and answered entries that the voter had committed then. The voter reads
 // without a round only once it has applied all of it itself.
 func TestTheLastVoterCatchesUpBeforeItReadsAlone(t *testing.T) {
 	for _, learner := range []bool{true, false} {

@@ -14,14 +14,13 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// Replay applies committed entries to a store without raft, as every member has applied them. It needs no directory, network or clock,
-// and proposes nothing; the store is its caller's, who flushes and closes it. One goroutine at a time.
+// Replay applies committed entries to a store without raft, as every member has applied them. It needs no directory, network or clock, and
+// proposes nothing. The store is its caller's, which flushes and closes it. One goroutine at a time.
 //
-// Wherever an entry has the state hash of the leader that wrote it, the state is held against that. So an entry that does something else
-// than it did is found at the next hash, and the error names what lies between the last hash that was right and that one: most often one
-// entry.
-// What no hash depends on is found by the checksums of the place that the entries come from alone: who proposed a command, and the time of
-// an entry until something is written that has it.
+// Wherever an entry has the state hash of the leader that wrote it, the state is held against that. A wrong effect of an entry is therefore
+// found at the next hash. The error names the entries between that hash and the last right one: most often one entry. Some data no hash
+// depends on: a command's proposer, and an entry's time until a row is written that has it. Only the checksums of the entries' source
+// protect those.
 type Replay struct {
 	cfg     Config
 	store   store.Store
@@ -68,8 +67,9 @@ func (r *Replay) StateHash() uint64 {
 // WallNs is the time along the log there: ns since 1970, 0 if no entry had one yet.
 func (r *Replay) WallNs() int64 { return r.applier.Stamp().WallNs }
 
-// WallOf returns the wall time that the leader stamped on an entry, in ns since 1970; 0: it has none, as the first of a leader. Along the
-// log time does not go back: where an entry's is before that of the one before it, that one's counts.
+// WallOf returns the wall time that the leader stamped on an entry, in ns since 1970. 0: it has none, like a leader's
+// first entry. Time along the log does not go back: an entry stamped earlier than its predecessor counts with the
+// predecessor's time.
 func WallOf(e *Entry) (int64, error) {
 	data := e.Data
 	change, err := raft.DecodeChange(e.Type, e.Data)
@@ -86,15 +86,15 @@ func WallOf(e *Entry) (int64, error) {
 	return h.WallNs, err
 }
 
-// Content is what the state is there. Errors: ctx's, or a failed read.
+// Content returns the content of the state at Index. Errors: ctx's, or a failed read.
 func (r *Replay) Content(ctx context.Context) (Content, error) {
 	v := r.store.NewView()
 	defer v.Close()
 	return ContentOf(ctx, r.cfg, v)
 }
 
-// Apply applies entries, which follow Index without a gap. It keeps nothing of them. An *EntryError says which of them cannot be what the
-// leader had, or which one the store did not take; nothing more is applied after it.
+// Apply applies entries, which follow Index without a gap. It keeps nothing of them. An *EntryError names the entries
+// that differ from the leader's, or the entry that the store did not take. Nothing more is applied after it.
 func (r *Replay) Apply(entries []Entry) error {
 	for i := range entries {
 		if r.failed == nil {
@@ -189,8 +189,8 @@ func (r *Replay) stampOf(data []byte) (index uint64, err error) {
 	return h.HashIndex, err
 }
 
-// EntryError names what is not as the leader had it: one of the entries First to Last, most often the same; or else, where By is not 0, the
-// state hash that stands in that later entry.
+// EntryError names entries that are not as the leader had them: First to Last, most often the same one. If By is not 0,
+// the state hash in that later entry is wrong instead.
 type EntryError struct {
 	First, Last, By uint64
 	Err             error

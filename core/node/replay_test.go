@@ -15,7 +15,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// What is committed, applied without raft, gives what the members have: from the first state and from one on the way, in memory and on disk.
+// Committed entries, applied without raft, give the members' state: from the first state and from one on the way, in memory and on disk.
 func TestAReplayGivesTheStateOfTheMembers(t *testing.T) {
 	for seed := range uint64(3) {
 		h := newHistory(t, seed)
@@ -49,8 +49,8 @@ func TestAReplayGivesTheStateOfTheMembers(t *testing.T) {
 	}
 }
 
-// silentByte reports whether the byte at off of an entry's data is one that no state hash depends on at once: the times of the entry, or
-// who proposed a command.
+// silentByte reports whether no state hash depends at once on the byte at off of an entry's data. Such bytes are the times of the entry and
+// a command's proposer.
 func silentByte(e *Entry, off int) bool {
 	data := e.Data
 	if ch, err := raft.DecodeChange(e.Type, e.Data); err != nil || ch != nil {
@@ -67,8 +67,8 @@ func silentByte(e *Entry, off int) bool {
 	return off >= 1 && off < 1+tick+8
 }
 
-// One changed byte anywhere in the data of an entry is named by index, or the state is as it was; but for the times of an entry, which
-// count from when something is written that has them: only a checksum names those (TestAnArchiveIsReplayed).
+// One changed byte anywhere in the data of an entry is named by index, or the state is unchanged. The times of an entry are an exception:
+// they count only once a row has them, so only a checksum names those (TestAnArchiveIsReplayed).
 func TestAReplayNamesAChangedByte(t *testing.T) {
 	h := newHistory(t, 7)
 	r := rand.New(rand.NewPCG(3, 4))
@@ -119,7 +119,7 @@ func TestAReplayNamesAChangedByte(t *testing.T) {
 	}
 }
 
-// What stands around the data is judged too, and so is what comes to the wrong place.
+// The data's surroundings are judged too, and so is an entry in the wrong place.
 func TestAReplayNamesAnEntryOutOfPlace(t *testing.T) {
 	h := newHistory(t, 8)
 	type damage func(es []Entry, i int) []Entry
@@ -175,7 +175,7 @@ func TestAReplayNamesAnEntryOutOfPlace(t *testing.T) {
 	}
 }
 
-// What a machine does over bytes that no member would have proposed is an error with an index, a panic too.
+// A machine's failure over bytes that no member would have proposed is an error with an index, a panic too.
 func TestAReplayOutlivesAMachineThatPanics(t *testing.T) {
 	h := newHistory(t, 9)
 	st := store.NewMem()
@@ -205,7 +205,7 @@ func TestAReplayNeedsAStateItCanFollow(t *testing.T) {
 	st := store.NewMem()
 	fill(t, st, h.middle)
 	if _, err := NewReplay(Config{}, st); err != nil {
-		t.Fatal(err) // rows that nobody reads are in nobody's way
+		t.Fatal(err) // unread rows do not matter
 	}
 	// But whose they are has to be known before they are compared, and parts have to have their machine.
 	st = store.NewMem()

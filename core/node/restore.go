@@ -11,10 +11,9 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// Restore builds a new one-member cluster in cfg.Dir, which must be empty, from a snapshot. Cluster and member id are
-// new: the restored data is a fork and must never be taken for the original. What that means for a row is its machine's to say
-// (machine.Spec.Restore), so cfg.Machines must have all that the snapshot has rows of. Leases start with their full TTL, because
-// every new leader gives them that.
+// Restore builds a new one-member cluster in cfg.Dir, which must be empty, from a snapshot. Cluster and member id are new: the restored
+// data is a fork and must never be taken for the original. The machines decide how their rows change (machine.Spec.Restore), so
+// cfg.Machines must have all that the snapshot has rows of. Leases start with their full TTL, because every new leader gives them that.
 func Restore(cfg Config, name, peerAddr string, r io.Reader) (info *SnapshotInfo, err error) {
 	err = Make(cfg, Making{Name: name, PeerAddr: peerAddr, What: "the restore of a snapshot"}, func(st store.Store, self *emember.Member) (index, term uint64, err error) {
 		in, err := st.Incoming()
@@ -104,16 +103,15 @@ func LoadSnapshot(cfg Config, st store.Store, r io.Reader) (*SnapshotInfo, error
 		err = st.Install(in)
 	}
 	if err != nil {
-		in.Abort() // what it leaves is removed by the next one
+		in.Abort() // the next restore removes its leftovers
 		return nil, err
 	}
 	return info, nil
 }
 
-// RestoreInPlace makes of the state in st that of a new cluster whose only member is self: what Restore does to rows on their way, done to
-// rows that are there, in one batch at the index where they are. So they are all changed or none; where they have been already nothing
-// happens, because every change is made once. row hears of each row what it was and what it is, nil: there was none, or there is none any
-// more; the slices are good during the call.
+// RestoreInPlace turns the state in st into that of a new cluster whose only member is self. It changes stored rows as Restore changes rows
+// of a snapshot, in one batch at the state's index. The batch changes all rows or none; repeating it changes nothing. row hears the old and
+// the new value of each row; nil means that there is no row. The slices are valid during the call.
 func RestoreInPlace(cfg Config, st store.Store, self *emember.Member, row func(key, was, is []byte) error) error {
 	conf, err := readConf(st)
 	if err != nil {

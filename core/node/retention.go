@@ -9,7 +9,7 @@ import (
 // logRetention is the default of Config.LogRetention.
 const logRetention = 1 << 30
 
-// retention is what of the log is kept for those who have yet to read it (Committed). It is in memory only: after a start the names in
+// retention is the part of the log kept for readers that have yet to read it (Committed). It is in memory only: after a start the names in
 // Config.Retain hold all there is until they have said what they want. Any goroutine.
 type retention struct {
 	mu   sync.Mutex
@@ -21,7 +21,7 @@ type hold struct {
 	lost bool   // a part of that is gone
 }
 
-// Retained is what the log is kept for, as Retain has said.
+// Retained is one reader that the log is kept for, by its call of Retain.
 type Retained struct {
 	Name string
 	// From is the first index that is wanted, 0 if that was not said since the start.
@@ -30,9 +30,9 @@ type Retained struct {
 	Lost bool
 }
 
-// Retain keeps the log from the index from on, for the caller of that name: to move on, it is called again with a higher one. The log
-// never grows beyond Config.LogRetention for it: then the oldest entries go, with one warning in this member's log, and Committed answers
-// ErrTruncated. Entries that are gone do not come back. Safe for concurrent use; it waits for nothing.
+// Retain keeps the log from the index from on, for the reader of that name. The reader calls it again with a higher index to release the
+// rest. The log never grows beyond Config.LogRetention for it: then the oldest entries go, with one warning in this member's log, and
+// Committed answers ErrTruncated. Entries that are gone do not come back. Safe for concurrent use; it waits for nothing.
 func (n *Node) Retain(name string, from uint64) {
 	n.retention.mu.Lock()
 	defer n.retention.mu.Unlock()
@@ -66,8 +66,8 @@ func (r *retention) set(name string, from uint64) {
 	r.held[name] = hold{from: from}
 }
 
-// upTo is the index up to which the log may go: to, or less if somebody wants more of it, but at least as far as it must, which is an
-// index at or below to.
+// upTo returns the index up to which the log may be truncated: to, or a lower one that a reader still needs. It is never below must, which
+// is at most to.
 func (r *retention) upTo(to, must uint64) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,7 +78,7 @@ func (r *retention) upTo(to, must uint64) uint64 {
 	return min(to, max(may, must))
 }
 
-// cut notes that the log goes up to the index to, and returns those who lose by it and were not told yet, by name.
+// cut notes that the log is truncated up to the index to. It returns the readers that lose entries and were not told yet, by name.
 func (r *retention) cut(to uint64) (lose []Retained) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,7 +92,7 @@ func (r *retention) cut(to uint64) (lose []Retained) {
 	return lose
 }
 
-// letGo says that the log goes up to the index to, whoever still wanted it. Loop only.
+// letGo logs that the log is truncated up to the index to, even where readers still need entries. Loop only.
 func (n *Node) letGo(to uint64, why string) {
 	for _, l := range n.retention.cut(to) {
 		n.log.Warn("the log goes before it was read", "by", l.Name, "wanted", l.From, "goes", to, "why", why)

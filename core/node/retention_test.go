@@ -29,7 +29,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// cutNow has the node let go of what it may, and returns where its log begins then.
+// cutNow has the node truncate its log as far as it may, and returns the log's new beginning.
 func cutNow(t *testing.T, n *Node) (first uint64) {
 	t.Helper()
 	if err := n.store.Flush(); err != nil {
@@ -57,7 +57,7 @@ func TestTheLogIsKeptForWhoReadsIt(t *testing.T) {
 			mustPropose(t, n, "k", strings.Repeat("x", 1000))
 		}
 	}
-	// Who has said nothing since the start may want all of it.
+	// A reader silent since the start may want all of it.
 	write(100)
 	if first := cutNow(t, n); first != 2 {
 		t.Fatalf("the log begins at %d, before anybody could say from where on it is wanted", first)

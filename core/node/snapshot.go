@@ -17,8 +17,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// A snapshot is a stream of the store's keys in order, independent of the store's own file format, so that it outlives
-// versions of the storage engine. Byte table: docs/formats/snapshot.md.
+// A snapshot is a stream of the store's keys in order. It does not depend on the store's own file format, so it outlives versions of the
+// storage engine. Byte table: docs/formats/snapshot.md.
 const (
 	snapshotMagic = "HFSNAP01"
 	// snapshotChunk is how many bytes of keys and values a chunk gathers before it is closed.
@@ -31,8 +31,8 @@ type SnapshotInfo struct {
 	Cluster     uint64
 	Index, Term uint64
 	Conf        raft.Conf
-	// State and WallNs are the rolling state hash and the time along the log, in ns since 1970, at that index: where the View was taken, 0
-	// where a stream is read.
+	// State and WallNs are the rolling state hash and the time along the log, in ns since 1970, at Index. They are set when a View is
+	// taken, and 0 when a stream is read.
 	State  uint64
 	WallNs int64
 	// Keys and Bytes are known at the end.
@@ -46,7 +46,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // WriteSnapshot streams a View as the snapshot that info heads; info itself is not changed. Errors: ctx's, w's, or a failed read.
 func WriteSnapshot(ctx context.Context, w io.Writer, v store.View, info *SnapshotInfo) error {
-	head := *info // the one that is written counts its keys
+	head := *info // the copy that is written counts its keys
 	head.Keys, head.Bytes = 0, 0
 	return writeSnapshot(&ctxWriter{ctx, w}, v, &head)
 }
@@ -131,7 +131,7 @@ func readChunk(r io.Reader) ([]byte, error) {
 		return nil, fmt.Errorf("%w: chunk of %d bytes", ErrBadSnapshot, n)
 	}
 	var b []byte
-	for len(b) < n { // memory grows with what arrives, not with what is promised
+	for len(b) < n { // memory grows with the bytes received, not with the promised length
 		k := min(n-len(b), 1<<20)
 		b = append(b, make([]byte, k)...)
 		if _, err := io.ReadFull(r, b[len(b)-k:]); err != nil {
@@ -144,7 +144,7 @@ func readChunk(r io.Reader) ([]byte, error) {
 	return b, nil
 }
 
-// SnapshotState is what a snapshot says of the state in it, near its beginning.
+// SnapshotState is a snapshot's description of its state, near its beginning.
 type SnapshotState struct {
 	Hash   uint64 // the rolling state hash
 	WallNs int64  // time along the log, ns since 1970; 0: no entry had one yet
@@ -153,7 +153,7 @@ type SnapshotState struct {
 // errBegun ends a read of a snapshot's beginning.
 var errBegun = errors.New("enough was read")
 
-// ReadSnapshotHead reads the beginning of a snapshot, as far as it says of what it is. rest is the whole of it, with what was read.
+// ReadSnapshotHead reads the description at the beginning of a snapshot. rest is the whole snapshot, including the bytes already read.
 func ReadSnapshotHead(r io.Reader) (info *SnapshotInfo, state SnapshotState, rest io.Reader, err error) {
 	var begun bytes.Buffer
 	_, err = ReadSnapshot(io.TeeReader(r, &begun), func(i *SnapshotInfo) error {

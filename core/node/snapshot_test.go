@@ -75,7 +75,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	}
 }
 
-// Wherever a snapshot is cut, and whichever bit of it is changed, it is damaged; the bytes behind it belong to somebody else.
+// A snapshot that is cut anywhere, or has any bit changed, is damaged; the bytes behind it are not read.
 func TestSnapshotDamage(t *testing.T) {
 	whole, _ := snapshotOf(t, "ka", "1", "kb", "2")
 	for n := range len(whole) {
@@ -174,7 +174,7 @@ func TestSaveSnapshot(t *testing.T) {
 		t.Fatalf("%+v, %v", info, err)
 	}
 
-	// Nobody waits for a snapshot any more: nothing may be left open, or the store could not close.
+	// The snapshot's client has gone: nothing may be left open, or the store could not close.
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 20 {
@@ -199,9 +199,9 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// A restored snapshot is a new cluster of one with the same keys; the log before it is gone and the revisions cannot be
-// mistaken for the old ones. A restore that was interrupted leaves a directory that belongs to no cluster, as a first start
-// does. An empty cluster must not begin there: its operator would believe that the data is back.
+// A restored snapshot is a new cluster of one with the same keys. The log before it is gone and the revisions cannot be mistaken for the
+// old ones. A restore that was interrupted leaves a directory that belongs to no cluster, as a first start does. An empty cluster must not
+// begin there: its operator would believe that the data is back.
 func TestWhatAnInterruptedRestoreLeftIsRefused(t *testing.T) {
 	n := startAlone(t, t.TempDir(), nil)
 	mustPropose(t, n, "k", "v")
@@ -261,8 +261,8 @@ func TestRestore(t *testing.T) {
 	if rev, compacted := r.kv().Revision(); rev < before+machine.RevisionBump || compacted < before {
 		t.Errorf("revision %d, compacted %d; the old cluster was at %d", rev, compacted, before)
 	}
-	// A v2 watch of the old cluster is told that its index is cleared, also if the snapshot has not reached it; a new one waits
-	// for the next change.
+	// A v2 watch of the old cluster is told that its index is cleared, also if the snapshot has not reached it. A new one waits for the
+	// next change.
 	if index := r.etcd2().Index(); index != indexBefore+machine.RevisionBump {
 		t.Errorf("v2 index %d; the old cluster was at %d", index, indexBefore)
 	}

@@ -34,8 +34,8 @@ func (n *Node) SaveSnapshot(ctx context.Context, w io.Writer) error {
 	return WriteSnapshot(ctx, w, v, info)
 }
 
-// SnapshotView takes a View between two entries, with what heads a snapshot of it. It is not bounded in age: its caller writes
-// it out without delay. Errors: ErrStopped, or ctx's.
+// SnapshotView takes a View between two entries, and the head of a snapshot of it. It is not bounded in age: its caller writes it out
+// without delay. Errors: ErrStopped, or ctx's.
 func (n *Node) SnapshotView(ctx context.Context) (store.View, *SnapshotInfo, error) {
 	var v store.View
 	var info SnapshotInfo
@@ -283,7 +283,7 @@ func (n *Node) installSnapshot(w *raft.Write) error {
 	n.appliedIdx = w.Snapshot.Index
 	n.termApplied = w.Snapshot.Term
 	st := n.applier.Stamp()
-	n.heard(st.TickMs, n.clock.Mono(), false, false) // as old as the snapshot, whoever leads
+	n.heard(st.TickMs, n.clock.Mono(), false, false) // as old as the snapshot, under any leader
 	n.lastWall = max(n.lastWall, st.WallNs)
 	n.soleVoter = isSole(w.Snapshot.Conf, n.id)
 	n.level = n.members.Level()
@@ -296,8 +296,8 @@ func (n *Node) installSnapshot(w *raft.Write) error {
 	for _, o := range n.rep.Written(w) {
 		n.send(&o)
 	}
-	// What is in flight may be in the snapshot or may never happen: this member can no longer tell, so it must not say
-	// superseded when a later term comes.
+	// Commands in flight may be in the snapshot or may never happen. This member can no longer tell, so it must not call them superseded
+	// when a later term comes.
 	for _, seq := range n.inOrder() {
 		p := n.inflight[seq]
 		n.forget(p)

@@ -15,11 +15,11 @@ import (
 // between.
 type StartOptions struct {
 	Name string
-	// NameGiven: the operator has named this member, so a data directory of another name is worth a line, and one that is another member's is
+	// NameGiven: the operator has named this member. A data directory of another name gets a log line, and one of another member is
 	// refused.
 	NameGiven bool
-	// MayListen is asked whether this member may listen for others at an address that it has in the log, because it is one of several and has
-	// no PeerAddr; its error refuses the start. nil: it may.
+	// MayListen is asked whether this member, as one of several and without PeerAddr, may listen at its address in the log. An error
+	// refuses the start. nil: it may.
 	MayListen func(addr string) error
 	// PeerAddr is the address the others are told, "" = this member cannot be reached.
 	PeerAddr string
@@ -33,7 +33,7 @@ type StartOptions struct {
 	PeerTLS, PeerDialTLS *tls.Config
 	// PeerRoots returns the authorities of the moment for members that are dialled; nil: those of PeerTLS.
 	PeerRoots func() *x509.CertPool
-	// PeerWatch is told of each connection to a member that is dialled; nil: nobody is.
+	// PeerWatch is told of each connection that is dialled to a member; nil: no call.
 	PeerWatch peer.Watch
 	// PeerCertificates tells members' certificates from others of the same authority; nil: all are members'.
 	PeerCertificates *peer.Certificates
@@ -49,7 +49,7 @@ type StartOptions struct {
 	Join string
 	// JoinAdded joins only if a membership call has added this member's address before.
 	JoinAdded bool
-	// Notify is called with what the start waits for, for people; nil: nothing is called.
+	// Notify is called with the condition that the start waits for, as text for people; nil: no call.
 	Notify func(string)
 	// Transport is the network; nil: TCP, at the addresses above. Start closes it with the node.
 	Transport Transport

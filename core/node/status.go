@@ -51,7 +51,7 @@ type Follower struct {
 	Active       bool
 	Snapshotting bool
 	Latency      Latency
-	// Lost is for how long the leader has not reached the member, and Why says what is wrong with the way to it; 0 and "" if it does.
+	// Lost is how long the leader has not reached the member, and Why is the fault on the way; 0 and "" if it does.
 	Lost time.Duration `json:",omitempty"`
 	Why  string        `json:",omitempty"`
 }
@@ -102,8 +102,8 @@ func (n *Node) Peers() []Peer {
 // Removed reports whether id belonged to a member that was removed, as far as this member has heard.
 func (n *Node) Removed(id uint64) bool { return n.members.Removed(id) }
 
-// Leadership returns the term in which this member leads and has applied an entry of that term (0 = it does not), and a
-// channel closed when that may have changed.
+// Leadership returns the term in which this member leads and has applied an entry of that term; 0 = it does not lead. The channel is closed
+// when that may have changed.
 func (n *Node) Leadership() (term uint64, changed <-chan struct{}) {
 	c := n.pubChange.wait()
 	return n.pub.Load().leads, c

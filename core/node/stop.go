@@ -22,7 +22,7 @@ type life struct {
 	closeNet Transport // the network Start made; closed with the node
 }
 
-// Stop ends the node without waiting for the outcome of what is in flight. Idempotent.
+// Stop ends the node without waiting for commands in flight. Idempotent.
 func (n *Node) Stop() {
 	n.stopping.Store(true)
 	n.once.Do(func() { close(n.stop) })
@@ -55,7 +55,7 @@ func (n *Node) closeFiles() {
 	}
 }
 
-// StoppedC is closed when the node has stopped, for whatever reason; Failure then says why, nil if it was asked to.
+// StoppedC is closed when the node has stopped. Failure then returns the reason, nil after Stop.
 func (n *Node) StoppedC() <-chan struct{} { return n.dead }
 
 // Failure is the reason of a fatal stop.

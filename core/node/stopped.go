@@ -29,9 +29,10 @@ const stoppedName = "snapshot-save"
 
 func stoppedDir(dir string) string { return filepath.Join(dir, stoppedName) }
 
-// SaveStopped writes a snapshot of the member in cfg.Dir, which must not run, as if all that its log holds had been committed.
-// It is for a cluster that has lost its majority for good: an acknowledged entry is in the log of each member of a majority,
-// but perhaps beyond the commit index that the member knew. Entries that were acknowledged by others only are not here.
+// SaveStopped writes a snapshot of the member in cfg.Dir, which must not run, as if all that its log holds had been committed. It treats
+// all entries in the log as committed. It is for a cluster that has lost its majority for good. Each member of a majority has every
+// acknowledged entry in its log, but perhaps beyond the commit index that it knew. Entries that were acknowledged by others only are not
+// here.
 //
 // It works on a copy below cfg.Dir, in which tables are shared and the log is not, and leaves the directory as it was.
 func SaveStopped(cfg Config, w io.Writer) (found *Stopped, err error) {

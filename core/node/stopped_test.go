@@ -34,7 +34,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// addTail appends what another member's leader sent last: entries that this member has synced and nobody told it are committed.
+// addTail appends another leader's last entries: this member has synced them and does not know that they are committed.
 func addTail(t *testing.T, cfg Config, entries func(first, term uint64) []wal.Entry) (first, last uint64) {
 	t.Helper()
 	w, err := wal.Open(disk.OS(), cfg.walDir(), wal.Options{Manual: true})

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A stream with a snapshot says at its end how long it was, and while it comes no other is taken. So one that does not end would
-// keep this member out of the cluster for good. It is given up when a later term has begun (raft would not take it any more, and
-// the leader of that term has one of its own), when it comes too slowly, and when it is larger than any store this server has.
+// A stream with a snapshot says at its end how long it was, and while it comes no other is taken. So one that does not end would keep this
+// member out of the cluster for good. It is given up when it comes too slowly, or is larger than any store this server has. It is also
+// given up in a later term: raft would not take it, and the new leader sends its own.
 const (
 	// streamWindow is the time in which at least streamFloor bytes must come.
 	streamWindow = time.Minute
@@ -40,7 +40,7 @@ func (n *Node) guardStream(r io.Reader, term uint64) *guardedStream {
 	return &guardedStream{n: n, r: r, term: term, most: maxStream, since: n.clock.Mono()}
 }
 
-// Read implements io.Reader. It looks before it reads: who has got what he asked for does not hear of an error.
+// Read implements io.Reader. It looks before it reads: a caller that has its bytes does not hear of an error.
 func (g *guardedStream) Read(p []byte) (int, error) {
 	if now := g.n.clock.Mono(); now-g.since >= streamWindow {
 		if g.got-g.had < streamFloor {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestAFollowerGoesByItsLeadersClock: one that is ahead waits for the leader, and says nothing smaller than before; what it has stamped itself, and what an
-// earlier leader has, takes no time back.
+// TestAFollowerGoesByItsLeadersClock: one that is ahead waits for the leader, and reports nothing smaller than before. Its own earlier
+// stamps, and an earlier leader's, take no time back.
 func TestAFollowerGoesByItsLeadersClock(t *testing.T) {
 	const ms = time.Millisecond
 	var k ticking

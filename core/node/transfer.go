@@ -10,7 +10,7 @@ import (
 
 // handover is leadership on its way to another member. Loop only.
 type handover struct {
-	xferTo    uint64 // 0: to nobody
+	xferTo    uint64 // 0: no transfer
 	xferUntil time.Duration
 }
 
@@ -63,9 +63,9 @@ func (n *Node) transfer(ctx context.Context, to uint64) error {
 	}
 }
 
-// transferTarget is the voter asked for, or, for 0, the active one that has most of the log: nothing is proposed until the
-// target has all of it, so one that has just been restarted would hold everybody up. Raft calls a member active for as long as an election takes
-// after it was heard last: one that has ended since is passed over for those that are connected. 0 = there is none.
+// transferTarget returns the voter asked for, or, for 0, the active voter with most of the log. Proposals stop until the target has all of
+// it, so a voter that was just restarted would hold up every client. Raft calls a member active for an election timeout after its last
+// message, so only connected voters count. 0 = there is none.
 func transferTarget(all []raft.Progress, self, asked uint64, connected func(id uint64) bool) (target uint64) {
 	most, reached := uint64(0), false
 	for _, pr := range all {

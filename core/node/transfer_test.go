@@ -20,7 +20,7 @@ func TestTransferTarget(t *testing.T) {
 			t.Errorf("asked for %d: %d, want %d", c.asked, got, c.want)
 		}
 	}
-	for only, want := range map[uint64]uint64{2: 2, 3: 3, 4: 3, 9: 3} { // 4 is down, and 9 nobody: then the furthest, connected or not
+	for only, want := range map[uint64]uint64{2: 2, 3: 3, 4: 3, 9: 3} { // 4 is down, and 9 no member: then the furthest, connected or not
 		if got := transferTarget(all, 1, 0, func(id uint64) bool { return id == only }); got != want {
 			t.Errorf("only %d is connected: %d, want %d", only, got, want)
 		}

@@ -37,8 +37,8 @@ func (h *hourglass) Do(st *entry.Stamp, plan any, _ store.Batch, _ bool) (any, e
 
 func (h *hourglass) Publish(*entry.Stamp) {}
 
-// TestTimeThatNobodyCounted: an only member that was away for an hour tells its machines so, once, before the first command that follows; the
-// tick stands still meanwhile. One of three says nothing: it cannot know whether the others were away too.
+// TestTimeThatNobodyCounted: an only member that was away for an hour tells its machines so, once. It does so before the first command that
+// follows; the tick stands still meanwhile. One of three says nothing: it cannot know whether the others were away too.
 func TestTimeThatNobodyCounted(t *testing.T) {
 	for _, k := range []int{1, 3} {
 		m := newManual(t, k)
@@ -128,8 +128,8 @@ func TestTimeIsTakenUp(t *testing.T) {
 	}
 }
 
-// TestAChangeOfLeaderCostsNoTime: the first entry of a term has no stamp, which is no sign that the leader before lagged behind and that only the wall
-// clock can say how long ago it stamped.
+// TestAChangeOfLeaderCostsNoTime: the first entry of a term has no stamp. That is no sign that the previous leader lagged behind, nor that
+// only the wall clock knows the time of its stamp.
 func TestAChangeOfLeaderCostsNoTime(t *testing.T) {
 	m := newManual(t, 3)
 	leader := m.node(1)

@@ -73,14 +73,14 @@ const (
 	truncateEvery = 5 * time.Second
 )
 
-// truncateBytes is after how many bytes of log it is looked at before the time has come: so often that the log gives its segments back as
-// fast as it takes new ones (wal, maxSpares). A segment that is made from nothing is filled with zeros, as many bytes again as the log writes.
+// truncateBytes is the amount of new log after which truncation is checked ahead of time. The log then gives its segments back as fast as
+// it takes new ones (wal, maxSpares). A new segment is filled with zeros, which doubles the bytes written.
 func (cfg *Config) truncateBytes() int {
 	return 2 * int(cmp.Or(cfg.SegmentBytes, wal.DefaultSegmentBytes))
 }
 
-// finishUp proposes an empty entry when a machine has work left over that only entries carry on (history behind a compaction is
-// dropped piece by piece): otherwise a cluster that refuses puts because it is full would never free any space. Loop only.
+// finishUp proposes an empty entry when a machine has work left over that only entries advance, such as dropping compacted history.
+// Otherwise a cluster that refuses puts because it is full would never free any space. Loop only.
 func (n *Node) finishUp(now time.Duration) {
 	if now < n.finishAt || n.writesOut > 0 || n.lanes.queued.Load() > 0 || !n.rep.IsLeader() || n.termApplied != n.rep.Term() ||
 		n.transferring() || !n.applier.Unfinished() {
@@ -92,7 +92,7 @@ func (n *Node) finishUp(now time.Duration) {
 	}
 }
 
-// truncate lets go of log that the store holds durably (DECISIONS A4). Loop only.
+// truncate drops log that the store holds durably (DECISIONS A4). Loop only.
 func (n *Node) truncate() {
 	durable, err := n.store.DurableApplied()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// A View keeps the store from dropping versions of rows that are replaced after it, so it ends by itself: after a while, and once it pins so many
-// bytes (DECISIONS B3). Its reader may say otherwise.
+// A View keeps the store from dropping row versions that were replaced after it. So it ends by itself: after a while, and once it pins too
+// many bytes (DECISIONS B3). Its reader may say otherwise.
 const (
 	ViewAge   = 10 * time.Minute
 	ViewBytes = 1 << 30
@@ -25,9 +25,9 @@ var (
 	ErrTooManyViews = errors.New("too many views are open")
 )
 
-// View is the rows of all machines as of one applied index: a command is in it whole or not at all, whichever machines its
-// parts were for. It holds rows only: what machines keep in memory is not part of it (doors/kv/machine.At and the like read from
-// one). Safe for concurrent use, but Close waits for no reader; iterators are closed first.
+// View is the rows of all machines at one applied index. It has the whole effect of a command or none, in every machine. It holds rows
+// only: the machines' memory is not part of it (doors/kv/machine.At and the like read from one). Safe for concurrent use, but Close waits
+// for no reader; iterators are closed first.
 type View struct {
 	// Index is the applied index. It does not change.
 	Index uint64
@@ -35,7 +35,7 @@ type View struct {
 	of     *views
 	on     *shared
 	born   time.Duration
-	before uint64       // what had been superseded in the store by then, in bytes
+	before uint64       // bytes superseded in the store by then
 	age    atomic.Int64 // nanoseconds after which it ends; 0: it does not
 	bytes  atomic.Int64 // so many pinned ones end it
 
@@ -49,7 +49,7 @@ type shared struct {
 	index uint64
 	rows  store.View
 	views int   // that are open; guarded by views.mu
-	size  int64 // of the store when it was young, in bytes; 0: nobody has looked yet; guarded by views.mu
+	size  int64 // of the store when it was young, in bytes; 0: not measured yet; guarded by views.mu
 }
 
 // View returns the rows of all machines as of one applied index, which is at least that of every result this member has given before.
@@ -82,7 +82,7 @@ func (v *View) Limit(age time.Duration, bytes int64) {
 // Age is how long ago the View was opened.
 func (v *View) Age() time.Duration { return v.of.clock() - v.born }
 
-// Pinned is about how many bytes the store keeps for the View that it would drop otherwise: what was replaced or deleted since, and never more than the store had.
+// Pinned estimates the bytes that the store keeps only for the View: rows replaced or deleted since, at most the store's size then.
 func (v *View) Pinned() int64 {
 	superseded := v.of.superseded()
 	v.of.mu.Lock()
@@ -90,7 +90,7 @@ func (v *View) Pinned() int64 {
 	return v.pinned(superseded)
 }
 
-// pinned is Pinned, of what was superseded in all. Guarded by views.mu.
+// pinned is Pinned for a given total of superseded bytes. Guarded by views.mu.
 func (v *View) pinned(superseded uint64) int64 {
 	n := int64(superseded - v.before)
 	if v.on.size > 0 {
@@ -119,7 +119,7 @@ func (v *View) NewIter(lower, upper []byte) (store.Iter, error) {
 	return v.rows.NewIter(lower, upper)
 }
 
-// Close lets go of the rows. Idempotent.
+// Close releases the rows. Idempotent.
 func (v *View) Close() error {
 	v.of.forget(v)
 	return v.end(store.ErrClosed)
@@ -139,7 +139,7 @@ func (v *View) end(why error) error {
 type ViewCounts struct {
 	Open, States int           // Views, and the states of the store that they read
 	Oldest       time.Duration // age of the oldest one; 0: none is open
-	Pinned       int64         // bytes of the one that pins most
+	Pinned       int64         // bytes that the costliest View pins
 	// TooOld and TooLarge are how many have ended by time and by their bytes, since the start.
 	TooOld, TooLarge uint64
 }
@@ -164,7 +164,7 @@ type views struct {
 
 	mu     sync.Mutex
 	all    map[*View]struct{} // guarded by mu, as all below
-	newest *shared            // kept for the next View, also while nobody reads it; nil: none is
+	newest *shared            // kept for the next View, even without a reader; nil: none is
 	states int                // that are kept
 	dead   bool               // the node has stopped
 
@@ -180,7 +180,7 @@ func (s *views) open(n *Node) (*View, error) {
 	if s.all == nil {
 		s.all, s.clock, s.superseded = map[*View]struct{}{}, n.clock.Mono, n.store.Superseded
 	}
-	// Applied moves before an entry becomes visible: a state of that index has all that was shown to anybody before this call.
+	// Applied moves before an entry becomes visible: a state of that index covers every result shown before this call.
 	if s.newest == nil || s.newest.index != n.applier.Applied() {
 		if s.states >= mostShared {
 			return nil, ErrTooManyViews
@@ -199,7 +199,7 @@ func (s *views) open(n *Node) (*View, error) {
 	return v, nil
 }
 
-// letGo closes the newest state unless somebody reads it, who closes it then. Guarded by mu.
+// letGo closes the newest state, or leaves the closing to its last reader. Guarded by mu.
 func (s *views) letGo() {
 	on := s.newest
 	if s.newest = nil; on != nil && on.views == 0 {
@@ -225,8 +225,8 @@ func (s *views) forget(v *View) {
 	s.mu.Unlock()
 }
 
-// expire ends those that are too old. A state that nobody reads is not kept for longer than until it is replaced. size asks how large the store
-// is; it is called if a state is new.
+// expire ends the states that are too old. A state without readers is kept only until its successor replaces it. size asks how large the
+// store is; it is called if a state is new.
 func (s *views) expire(now time.Duration, superseded, applied uint64, size func() int64) {
 	s.mu.Lock()
 	if s.newest != nil && s.newest.index != applied {

@@ -167,7 +167,7 @@ func TestViewsEnd(t *testing.T) {
 	}
 }
 
-// Views of one applied index read one state of the store, which is closed with the last of them; one that nobody reads is not kept when it is old.
+// Views of one applied index read one state of the store, which is closed with the last of them. An unread one is not kept when it is old.
 func TestViewsOfOneIndexShareOneState(t *testing.T) {
 	n := startAlone(t, t.TempDir(), nil)
 	put := func(v string) {

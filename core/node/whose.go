@@ -46,8 +46,8 @@ func (n *Node) refuseSwapped(opt *StartOptions) error {
 	return nil
 }
 
-// refuseCopy asks at the address where the others reach this member, if that is not where it listens, whether another process runs as this
-// member there. This process does not answer yet.
+// refuseCopy asks whether another process runs as this member. It asks at the address where the others reach this member, if that is not
+// where it listens. This process does not answer yet.
 func refuseCopy(ctx context.Context, net Transport, ident *Identity, opt *StartOptions) error {
 	if net == nil || ident.Cluster == 0 || len(opt.PeerListen) == 0 {
 		return nil
@@ -70,8 +70,8 @@ func refuseCopy(ctx context.Context, net Transport, ident *Identity, opt *StartO
 // copyPatience bounds how long a start looks for a copy of its member. A relay that leads here does not answer.
 const copyPatience = 500 * time.Millisecond
 
-// listenAnyway has a member that is one of several listen for the others although the start named no address: it would hear nobody, and the
-// others would miss it without a word.
+// listenAnyway makes one member of several listen for the others although the start named no address. Otherwise it would be cut off without
+// a message.
 func (n *Node) listenAnyway(net *peer.TCP, opt *StartOptions) error {
 	others := n.others()
 	if len(others) == 0 {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A copy of a server's data directory is started while the original runs, at another place and with the original's address for others: it is
-// refused. Where the original has ended it starts.
+// A copy of a server's data directory is started while the original runs, at another place and with the original's address for others. It
+// is refused. Where the original has ended it starts.
 func TestACopyWithTheAddressOfItsOriginalIsRefused(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "n1")

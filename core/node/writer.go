@@ -25,8 +25,8 @@ type writer struct {
 	meanSync atomic.Int64 // of the last ones, ns; set by WriteStep
 	allSyncs atomic.Int64 // of all that ended, ns
 	began    atomic.Int64 // when the one under way did, ns of the clock; 0: there is none
-	// slowFrom is when the first of the last syncs began that all took slowSync or more, ns of the clock; 0: the last one did not. slowTo is
-	// when the last of them ended.
+	// slowFrom is the start, in ns of the clock, of the present run of syncs that each took slowSync or more. 0: the last sync was fast.
+	// slowTo is when the last of them ended.
 	slowFrom, slowTo atomic.Int64
 }
 
@@ -63,8 +63,8 @@ func (n *Node) kickWriter() {
 	}
 }
 
-// The loop waits for fsyncs itself if those of late took fastSync in the mean, and the last one not much longer: a sync that takes some
-// milliseconds now and then says nothing about the next, and one that takes longer may be the first of many.
+// The loop waits for fsyncs itself if the recent mean is at most fastSync, and the last one took not much longer. One slow sync says
+// nothing about the next, but a longer one may be the first of many.
 const (
 	fastSync = time.Millisecond
 	stalled  = 10 * time.Millisecond
@@ -75,7 +75,7 @@ func (w *writer) fast() bool {
 	return time.Duration(w.meanSync.Load()) <= fastSync && time.Duration(w.lastSync.Load()) <= stalled
 }
 
-// synced takes in how long an fsync took. By whoever runs WriteStep.
+// synced records the duration of an fsync. The goroutine that runs WriteStep calls it.
 func (w *writer) synced(took time.Duration) {
 	w.lastSync.Store(int64(took))
 	w.noteSlow(took)
@@ -125,12 +125,12 @@ func (w *writer) syncs(now time.Duration) Syncs {
 	return s
 }
 
-// slowestSync is what a sync counts at most in the mean: one that takes long does not make the disk slow.
+// slowestSync bounds a sync's weight in the mean: one long sync does not make the disk slow.
 const slowestSync = 2 * time.Millisecond
 
-// writeHere does the queued writes on the loop if that is quicker: the loop has nothing else to do, no write is with the
-// writer goroutine, and the disk has been fast of late. It saves two wake-ups per write, which is most of what one
-// client waits for beside the disk. On a slow disk the loop must stay free for heartbeats. Loop only.
+// writeHere does the queued writes on the loop if that is quicker. The loop must have no other work, the writer goroutine no write, and the
+// disk must have been fast of late. It saves two wake-ups per write, which is most of one client's waiting time beside the disk. On a slow
+// disk the loop must stay free for heartbeats. Loop only.
 func (n *Node) writeHere() bool {
 	if n.unkicked == 0 || n.unkicked != n.writesOut || n.lanes.queued.Load() > 0 || n.writer.cond == nil || !n.writer.fast() {
 		return false
@@ -201,7 +201,7 @@ func (n *Node) writeJobs(jobs []*raft.Write) error {
 			}
 			continue
 		}
-		// The commit index rides on the next record, or a restart would not know more than what the store had flushed.
+		// The commit index goes with the next record; without it a restart would know only the entries that the store had flushed.
 		if j.Batch.HardState == nil {
 			j.Batch.HardState = n.writer.moved
 		}

@@ -62,7 +62,7 @@ func TestClientsCertificatesDoNotSpeakForMembers(t *testing.T) {
 	}
 }
 
-// The side that dials looks as well: an address that answers with somebody else's certificate is not the member.
+// The side that dials looks as well: an address that answers with another's certificate is not the member.
 func TestWhoIsDialledIsTheMember(t *testing.T) {
 	ca := certtest.NewAuthority("everybody's")
 	for _, c := range []struct {
@@ -118,7 +118,7 @@ func TestUnknownMemberIsComparedOnceItIsKnown(t *testing.T) {
 	}
 }
 
-// Nobody is a member and this one at once, and a refusal does not name what it was compared with.
+// No other process speaks for this member, and a refusal does not name what it was compared with.
 func TestNobodySpeaksForThisMember(t *testing.T) {
 	b, _ := member(t, 2, TCPOptions{})
 	a, _ := member(t, 1, TCPOptions{})

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// queueBytes bounds what waits for one channel of one peer. Beyond it frames are dropped, which raft and the forwarder
-// survive; queueing without end would turn a slow member into a memory problem of its leader.
+// queueBytes bounds the frames that wait for one channel of one peer. Beyond it frames are dropped, which raft and the forwarder survive.
+// Without a bound a slow member would exhaust its leader's memory.
 var queueBytes = [channelCount]int{1 << 20, 32 << 20, 32 << 20, 0}
 
 // tcpChannel is the queue of one outgoing connection; one goroutine dials and writes.
@@ -32,7 +32,7 @@ type tcpChannel struct {
 	// direct is the connection for writes by the sender itself; nil with TLS or when down.
 	direct  syscall.RawConn
 	writing bool   // the channel's goroutine has taken frames and not finished with them
-	rest    []byte // what a direct write could not place, already framed
+	rest    []byte // the rest of a direct write, already framed
 	scratch []byte
 	probed  time.Time // when the probe left that is not answered yet; zero: none is out
 }
@@ -40,9 +40,9 @@ type tcpChannel struct {
 // directMax is the largest frame the sender writes itself.
 const directMax = 64 << 10
 
-// writeDirect writes a frame from the sender's goroutine if the channel is idle and the socket takes it: waking another
-// goroutine costs more than the write itself, four times on the way of every replicated command. It never blocks; what
-// does not fit is left to the channel's goroutine. The caller holds mu.
+// writeDirect writes a frame from the sender's goroutine if the channel is idle and the socket takes it. Waking another goroutine costs
+// more than the write, and a replicated command needs four such writes. It never blocks; the rest is left to the channel's goroutine. The
+// caller holds mu.
 func (l *tcpChannel) writeDirect(frame []byte) (taken bool) {
 	if l.direct == nil || l.writing || len(l.queue) > 0 || len(l.rest) > 0 || len(frame) > directMax {
 		return false
@@ -141,7 +141,7 @@ func (t *TCP) runChannel(ctx context.Context, p *tcpPeer, channel Channel, l *tc
 	}
 }
 
-// listen reads what the other side has to say on a channel, which is only that it has seen a probe, until the connection is gone.
+// listen reads the answers of the other side on a channel, which only acknowledge probes, until the connection ends.
 func (l *tcpChannel) listen(r *bufio.Reader) {
 	for {
 		if _, err := readFrame(r, 0); err != nil {
@@ -159,8 +159,8 @@ func (l *tcpChannel) listen(r *bufio.Reader) {
 	}
 }
 
-// probe sends an empty frame, which the other side answers, unless one is out: then the member is slow, and the round trip that is
-// being measured says by how much. The caller is the channel's goroutine, which looks at the queue next.
+// probe sends an empty frame, which the other side answers, unless one is out. In that case the member is slow, and the running measurement
+// shows by how much. The caller is the channel's goroutine, which looks at the queue next.
 func (l *tcpChannel) probe() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -220,7 +220,7 @@ func (l *tcpChannel) writeTo(ctx context.Context, c net.Conn, closed <-chan stru
 		n, err := out.WriteTo(c)
 		l.traffic.Sent.Add(uint64(n))
 		if err != nil {
-			l.traffic.SendFailures.Add(uint64(len(q))) // how many of them arrived nobody knows
+			l.traffic.SendFailures.Add(uint64(len(q))) // how many of them arrived is unknown
 			return
 		}
 		clear(bufs)

@@ -26,7 +26,7 @@ func TestConnectedForSurvivesTheOldConnection(t *testing.T) {
 	}
 }
 
-// Close must not wait for somebody who connected and says nothing, nor for a dialled address that never answers.
+// Close must not wait for a silent connection, nor for a dialled address that never answers.
 func TestCloseDoesNotWaitForTheSilent(t *testing.T) {
 	wait.Quickly(t, "Close", helloTimeout/2, func() {
 		silent, err := net.Listen("tcp", "127.0.0.1:0")

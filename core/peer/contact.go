@@ -8,10 +8,10 @@ import (
 // each second (probeInterval).
 const SilentAfter = 2 * time.Second
 
-// silentEarlier is the same for what comes on the own connection of a member that probes every five seconds, as earlier builds do.
+// silentEarlier is the same for a connection made by a member that probes every five seconds, as earlier builds do.
 const silentEarlier = 7 * time.Second
 
-// Contact is what a member knows of its way to another one.
+// Contact is the state of a member's way to another one.
 type Contact struct {
 	// Heard is how long ago the other one was heard last. If it never was, Ever is false, and Heard counts from when this member was told of it.
 	Heard time.Duration
@@ -29,8 +29,9 @@ type Contact struct {
 	seldom bool
 }
 
-// Lost returns for how long the other one has been unreachable, 0 if it is not: nothing comes from it, or nothing can be sent to it.
-// resumed is how long ago this process began to run, or ran again after a pause: nothing is held against others that happened in the pause.
+// Lost returns how long the other member has been unreachable, 0 if it is reachable. Unreachable means that no frame comes from it, or none
+// can be sent to it. resumed is the time since this process started, or since it ran again after a pause: the silence of the pause does not
+// count.
 func (c *Contact) Lost(resumed time.Duration) time.Duration {
 	var lost time.Duration
 	for _, d := range []time.Duration{c.Heard, c.Down, c.Unanswered} {

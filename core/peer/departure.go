@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// A control channel that has broken is dialled again at once, so often per address, with this in between, and with this limit on each:
-	// the first packet may meet a listener that is just closing, get no answer, and be sent again by the kernel only a second later. What the
-	// member had sent may still be read meanwhile.
+	// A broken control channel is redialled at once, several times per address, with this pause in between and this limit on each. The
+	// first packet may meet a listener that is just closing and get no answer; the kernel would repeat it only a second later. Frames that
+	// the member had sent may still be read meanwhile.
 	redialsSoon = 20
 	redialSoon  = 5 * time.Millisecond
 	soonTimeout = 100 * time.Millisecond
 )
 
-// departure tells a process that has ended from a connection that has broken, by what comes of dialling the member again: a kernel whose
-// process is gone refuses, at each of the member's addresses. It may reset a connection first that was waiting to be accepted. The zero
-// value expects nothing. It belongs to one goroutine.
+// departure tells an ended process from a broken connection by redialling the member. A kernel whose process has ended refuses at each of
+// the member's addresses. It may first reset a connection that was waiting to be accepted. The zero value expects nothing. It belongs to
+// one goroutine.
 type departure struct {
 	broke   bool // the channel was up, and is not
 	tries   int  // dials since

@@ -147,8 +147,8 @@ func (p *proxy) close() {
 	}
 }
 
-// TestWhatAMemberHasSentComesBeforeItsEnd: a member is gone once the last of its frames was handed over, on whatever channel. Raft takes an entry of
-// a leader as a sign that it lives.
+// TestWhatAMemberHasSentComesBeforeItsEnd: a member is gone once the last of its frames on any channel was handed over. Raft takes an entry
+// of a leader as a sign that it lives.
 func TestWhatAMemberHasSentComesBeforeItsEnd(t *testing.T) {
 	a, ar := member(t, 1, TCPOptions{})
 	b, br := member(t, 2, TCPOptions{})

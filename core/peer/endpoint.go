@@ -15,8 +15,8 @@ func endpoint(addr string) (network, at string) {
 	return "tcp", addr
 }
 
-// listen binds one address. A socket file is removed first: one left behind by a killed process would be in the way for ever,
-// and cannot be told from one in use. Other servers do the same.
+// listen binds one address. A socket file is removed first. One left behind by a killed process would be in the way for ever, and cannot be
+// told from one in use. Other servers do the same.
 func listen(addr string) (net.Listener, error) {
 	network, at := endpoint(addr)
 	if network == "unix" {

@@ -44,7 +44,7 @@ func TestAMemberListensAtSeveralPlaces(t *testing.T) {
 func TestOneOfSeveralAddressesIsEnough(t *testing.T) {
 	b, _ := member(t, 2, TCPOptions{})
 	a, ar := member(t, 1, TCPOptions{})
-	connect(t, a, ar, 2, "127.0.0.1:1,"+b.Addr()) // nobody is at the first
+	connect(t, a, ar, 2, "127.0.0.1:1,"+b.Addr()) // the first has no listener
 }
 
 // Where the sides differ the accepting one decides whether it asks for a certificate, as members do that made their own.

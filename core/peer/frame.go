@@ -23,8 +23,8 @@ func putFrameHeader(dst, payload []byte) {
 	binary.LittleEndian.PutUint32(dst[4:], crc32.Checksum(payload, castagnoli))
 }
 
-// readFrame reads one frame into a slice of its own, at most max bytes long. The announced length is believed only as
-// far as bytes arrive: memory grows with what was read, not with what was promised.
+// readFrame reads one frame into a slice of its own, at most max bytes long. Memory grows with the bytes read, not with the announced
+// length.
 func readFrame(r *bufio.Reader, max int) ([]byte, error) {
 	var h [frameHeaderLen]byte
 	if _, err := io.ReadFull(r, h[:]); err != nil {

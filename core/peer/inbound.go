@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// inbound is an accepted control channel. A peer may dial again before its old connection is found dead, so the end of one
-// connection must not be taken for the end of another.
+// inbound is an accepted control channel. A peer may dial again before its old connection is found dead. So the end of one connection must
+// not be taken for the end of another.
 type inbound struct {
 	conn  net.Conn
 	since int64 // ns
@@ -134,7 +134,7 @@ func (t *TCP) answer(c net.Conn, r *bufio.Reader, w *bufio.Writer, cert *x509.Ce
 	w.Flush()
 }
 
-// takeStream gives a stream to the handler and says what came of it.
+// takeStream gives a stream to the handler and reports the result.
 func (t *TCP) takeStream(from uint64, c net.Conn, r *bufio.Reader, w *bufio.Writer) {
 	c.SetDeadline(time.Time{})
 	status, traffic := []byte(nil), t.Traffic(from)
@@ -238,8 +238,8 @@ func (t *TCP) release(c net.Conn) {
 	}
 }
 
-// complaintInterval is the least time between two lines of the log about connections that were cut. Who is no member can open thousands a
-// second.
+// complaintInterval is the least time between two lines of the log about connections that were cut. A stranger can open thousands of
+// connections a second.
 const complaintInterval = time.Second
 
 // complain logs why a connection was cut.

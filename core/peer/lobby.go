@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// maxConns is how many connections others may have made to a member, unless its options say otherwise: nine members make three
-// channels each, and a few to ask and to send a snapshot.
+// maxConns is the default bound on accepted connections of a member. Nine members make three channels each, and a few more to ask and to
+// send a snapshot.
 const maxConns = 128
 
-// lobby bounds accepted connections. Anybody may connect, and each connection takes a file descriptor that the log may need. So
-// when all places are taken, the connection that has been open longest without an introduction is closed to make room.
+// lobby bounds accepted connections. Any host may connect, and each connection takes a file descriptor that the log may need. So when all
+// places are taken, the connection that has been open longest without an introduction is closed to make room.
 type lobby struct {
 	max int
 

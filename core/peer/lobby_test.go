@@ -54,7 +54,7 @@ func TestStrangersDoNotFillTheLobby(t *testing.T) {
 	}
 }
 
-// nobody answers a question with itself.
+// nobody is a handler that answers a question with the question.
 type nobody struct{ Handler }
 
 func (*nobody) HandleAsk(q []byte) ([]byte, error)   { return q, nil }

@@ -1,6 +1,6 @@
-// Package peer is the seam between members: framed messages over channels, one connection per channel and direction, so that a
-// large entry or a snapshot never stands in front of a heartbeat. It knows nothing of raft or of what a frame means, and
-// it never retries: what is lost is resent by the layer that understands it.
+// Package peer is the seam between members: framed messages over channels. Each channel and direction has one connection, so that a large
+// entry or a snapshot never stands in front of a heartbeat. Peer knows nothing of raft or of a frame's meaning, and it never retries: the
+// layer that understands a lost frame sends it again.
 //
 // TCP is the real implementation (byte table: docs/formats/peer.md); the simulation has one of its own.
 package peer
@@ -57,12 +57,12 @@ type Handler interface {
 	HandleFrame(from uint64, channel Channel, frame []byte)
 	// HandleStream reads one stream to its end. An error is sent back to the sender.
 	HandleStream(from uint64, r io.Reader) error
-	// HandleAsk answers a question from somebody who need not be a member yet (bootstrap, join).
+	// HandleAsk answers a question from a process that need not be a member yet (bootstrap, join).
 	HandleAsk(question []byte) (answer []byte, err error)
 	// Reconnected says that a new outgoing connection on the channel was accepted: frames sent before may be lost.
 	Reconnected(to uint64, channel Channel)
-	// Refused says that the process of a member is gone: the control channel to it was up and broke, nobody listens at any of its addresses,
-	// and it has no connection to this member. All frames that it had sent were handed over before. It is said once for each such break. A
+	// Refused says that the process of a member has ended. The control channel to it was up and broke, each of its addresses refuses, and
+	// it has no connection to this member. All frames that it had sent were handed over before. It is said once for each such break. A
 	// cable, a firewall or a slow member does not look like that.
 	Refused(to uint64)
 	// Expelled says that the member by refuses this one because it was removed from the cluster. It is said at each such dial of the control
@@ -82,8 +82,8 @@ type Network interface {
 	Send(to uint64, channel Channel, frame []byte) bool
 	// SendStream runs write in a goroutine with a stream to the peer; done gets nil once the receiver took all of it.
 	SendStream(to uint64, write func(w io.Writer) error, done func(error))
-	// ConnectedFor returns for how long the peer's control channel has been up without a break, in both directions, in
-	// nanoseconds; 0 if it is down, or if the peer was not heard of for SilentAfter.
+	// ConnectedFor returns how long the peer's control channel has been up without a break, in both directions, in nanoseconds. It is 0 if
+	// the channel is down, or if the peer was silent for SilentAfter.
 	ConnectedFor(id uint64) int64
 	// Contact returns what is known of the way to a member; false: the member is unknown, or the network keeps no account.
 	Contact(id uint64) (Contact, bool)

@@ -30,8 +30,8 @@ func (s *said) String() string {
 	return s.b.String()
 }
 
-// A member with an expired certificate and one that dials it: each says why, the one that is dialled with one line a second at most, and the one
-// that dials in what it knows of the way.
+// A member with an expired certificate and one that dials it: each says why. The dialled one logs at most one line a second, the dialling
+// one shows it in its contact.
 func TestFailedHandshakesAreNamedOnBothSides(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewAuthority("members")

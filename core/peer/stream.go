@@ -66,7 +66,7 @@ type streamReader struct {
 	r       *bufio.Reader
 	buf     []byte
 	done    bool
-	traffic *Traffic // nil: nobody counts
+	traffic *Traffic // nil: not counted
 	waits   func()   // called before each frame is waited for; nil: nothing
 }
 

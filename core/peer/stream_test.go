@@ -21,7 +21,7 @@ func TestStreamRoundTrip(t *testing.T) {
 	}
 }
 
-// Wherever a stream is cut, and whichever byte of it is changed, the reader must not say that it is complete.
+// If a stream is cut anywhere, or any byte of it is changed, the reader must not say that it is complete.
 func TestStreamDamageIsNeverTheEnd(t *testing.T) {
 	whole := stream(t, []byte("twelve bytes"))
 	for n := range len(whole) {
@@ -40,7 +40,7 @@ func TestStreamDamageIsNeverTheEnd(t *testing.T) {
 	}
 }
 
-// The end mark ends the stream for good: what follows belongs to somebody else.
+// The end mark ends the stream for good: later bytes are not its.
 func TestStreamStopsAtEndMark(t *testing.T) {
 	r := reader(append(stream(t, []byte("a")), frames(t, []byte("not ours"))...))
 	if got, err := io.ReadAll(&streamReader{r: r}); err != nil || string(got) != "a" {

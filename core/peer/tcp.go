@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Timeouts of the TCP implementation. An idle connection is not cut off: a peer that vanished is noticed by TCP keep-alive
-// or by the first write that stays unacknowledged, and raft's heartbeats on the control channel make sure there is one.
+// Timeouts of the TCP implementation. An idle connection is not cut off. TCP keep-alive, or a write that stays unacknowledged, reveals a
+// vanished peer; raft's heartbeats on the control channel provide such writes.
 const (
 	dialTimeout  = 2 * time.Second
 	helloTimeout = 5 * time.Second
@@ -38,12 +38,12 @@ type Watch func(conf *tls.Config, c net.Conn)
 type TCPOptions struct {
 	// TLS makes every connection mutual TLS: it must hold a certificate, RootCAs and ClientCAs. Nil: cleartext.
 	TLS *tls.Config
-	// DialTLS is set where the two sides of a connection differ: the side that dials then uses it, and the side that
-	// accepts uses TLS as it stands, so that its ClientAuth decides whether the other one must show a certificate.
+	// DialTLS is set where the two sides of a connection differ. The dialling side then uses it. The accepting side uses TLS, whose
+	// ClientAuth decides whether the dialling side must show a certificate.
 	DialTLS *tls.Config
 	// Roots returns the authorities of the moment, for the side that dials; nil: those of TLS.
 	Roots func() *x509.CertPool
-	// Watch is told of each connection that this side dials; nil: nobody is.
+	// Watch is told of each connection that this side dials; nil: no call.
 	Watch Watch
 	// Members tells members' certificates from others that the same authority has signed. Nil: all are members'.
 	Members *Certificates
@@ -116,8 +116,8 @@ func (a *places) equal(b *places) bool { return a.own == b.own && slices.Equal(a
 // pick is the address for the given attempt: each is tried in turn.
 func (a *places) pick(try int) string { return a.all[try%len(a.all)] }
 
-// hears reports whether a member has a connection to this one, on any channel: until the last of them is read to its end, frames of a process that
-// is gone can still be handed over.
+// hears reports whether a member has a connection to this one, on any channel. Until the last of them is read to its end, frames of an
+// ended process can still be handed over.
 func (t *TCP) hears(id uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -183,7 +183,7 @@ func (t *TCP) Start(h Handler) {
 	}
 }
 
-// Identify says who this member is; from now on members may connect.
+// Identify sets this member's ids; from now on members may connect.
 func (t *TCP) Identify(cluster, self uint64) {
 	t.mu.Lock()
 	t.cluster, t.self = cluster, self

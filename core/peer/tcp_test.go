@@ -44,8 +44,7 @@ func TestFramesArriveInOrderPerChannel(t *testing.T) {
 	}
 }
 
-// Frames of all sizes into a receiver that stops and goes: whichever way a frame takes to the socket, none overtakes another
-// and none is torn.
+// Frames of all sizes into a receiver that stops and goes: on either way to the socket, none overtakes another and none is torn.
 func TestOrderUnderBackPressure(t *testing.T) {
 	a, ar := member(t, 1, TCPOptions{})
 	b, br := member(t, 2, TCPOptions{})
@@ -195,7 +194,7 @@ func TestRemovedMemberIsCutOff(t *testing.T) {
 	}
 }
 
-// What cannot be sent is dropped beyond a bound in bytes; a slow member must not become a memory problem of its leader.
+// Unsent frames are dropped beyond a bound in bytes; a slow member must not become a memory problem of its leader.
 func TestQueueIsBounded(t *testing.T) {
 	a, ar := member(t, 1, TCPOptions{})
 	b, br := member(t, 2, TCPOptions{})
@@ -311,7 +310,7 @@ func TestCloseLeavesNoGoroutines(t *testing.T) {
 	b, br := member(t, 2, TCPOptions{})
 	connect(t, a, ar, 2, b.Addr())
 	connect(t, b, br, 1, a.Addr())
-	a.SetPeer(3, "127.0.0.1:1") // nobody there: its channels are dialling
+	a.SetPeer(3, "127.0.0.1:1") // no listener there: its channels are dialling
 	for range 100 {
 		a.Send(2, ChannelAppend, make([]byte, 1000))
 	}

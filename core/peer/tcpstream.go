@@ -52,8 +52,8 @@ func (t *TCP) SendStream(to uint64, write func(w io.Writer) error, done func(err
 	})
 }
 
-// streamRate bounds a stream, in bytes per second. A snapshot comes from the disk the log is synced to and goes to one that
-// others may share: at full speed it tripled everybody's p99 while it lasted. A gigabyte takes half a minute.
+// streamRate bounds a stream, in bytes per second. A snapshot is read from the disk that the log syncs to, and written to a disk that
+// others may share. At full speed it tripled the p99 of all clients. A gigabyte takes half a minute.
 const streamRate = 32 << 20
 
 // streamConn gives every write its own deadline (a stream may take long, a stuck receiver may not) and keeps to streamRate.

@@ -9,11 +9,11 @@ import (
 	"github.com/holdfastdb/holdfast/internal/meter"
 )
 
-// Traffic counts what one other member and this one have said to each other since this one was told of it. Fields only grow, are
-// written as things happen, by atomic additions and no lock of their own, and may be read at any time.
+// Traffic counts the frames between one other member and this one since this one was told of it. Fields only grow, are written as things
+// happen, by atomic additions and no lock of their own, and may be read at any time.
 //
-// Bytes are those of frames with their headers, before TLS: what members send, not what the network carries. Questions (Ask)
-// are not in it; they come from somebody who need not be a member.
+// Bytes are those of frames with their headers, before TLS: the members' bytes, not the network's. Questions (Ask) are not in it; they come
+// from processes that need not be members.
 type Traffic struct {
 	Sent, Received meter.Counter // bytes
 	// SendFailures counts frames and streams that did not leave: not connected, the queue full, or lost with a connection.
@@ -25,8 +25,8 @@ type Traffic struct {
 	// RoundTrip is how long the member takes to answer on the control channel: both ways, both sockets, both processes.
 	RoundTrip meter.Histogram
 
-	// heardAt is when the member was last heard, cameAt when it was by a connection that it made, hearingFrom since when it was never silent;
-	// all in ns since began; 0: never.
+	// heardAt is when a frame of the member last came, cameAt when one last came by a connection that it made. hearingFrom is the beginning
+	// of its present unbroken time without silence. All in ns since began; 0: never.
 	heardAt, cameAt, hearingFrom atomic.Int64
 	// probedAt is when its last probe came. probes: it sends one a second.
 	probedAt atomic.Int64

@@ -18,8 +18,8 @@ func roundTrips(c *Traffic) uint64 {
 	return r.Count
 }
 
-// What one side says it has sent is what the other says it has received, with TLS and without, frames and streams alike; and each
-// knows how long the other takes to answer. Handlers never see what the measurement needs.
+// One side's sent counts are the other's received ones, with TLS and without, frames and streams alike. Each knows how long the other takes
+// to answer. Handlers never see the measuring frames.
 func TestBothSidesCountTheSame(t *testing.T) {
 	ca := certtest.NewAuthority("members")
 	for name, opts := range map[string]TCPOptions{"cleartext": {}, "tls": secured(ca, ca)} {
@@ -101,7 +101,7 @@ func drain(r io.Reader) error {
 	return err
 }
 
-// Somebody who is not in the member list yet is heard all the same, and counted from the frame on at which it is.
+// A process that is not in the member list yet is heard all the same, and counted from the frame on at which it is.
 func TestTrafficBeginsWhenAMemberIsKnown(t *testing.T) {
 	b, br := member(t, 2, TCPOptions{})
 	c, _, _ := dialHello(t, b.Addr(), hello{kind: byte(ChannelAppend), cluster: testCluster, from: 1, to: 2})

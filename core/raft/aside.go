@@ -11,9 +11,9 @@ import (
 // asideBytes is the least data of a proposal that is kept aside.
 const asideBytes = 4 << 10
 
-// aside keeps the data of large proposals while raft appends their entries: raft copies what is proposed, which of a mebibyte took as long as writing
-// it to the log. Raft is given a token, and the data takes its place in the entry when raft hands it out, which is before anything is written or
-// sent. Only for a member that is alone: in a cluster raft goes by the bytes of entries when it decides how much to send.
+// aside keeps the data of large proposals while raft appends their entries, because raft copies a proposal. For a mebibyte that took as
+// long as writing it to the log. Raft gets a token, and the data replaces it when raft hands the entry out, before it is written or sent.
+// Only for a member that is alone: in a cluster raft decides by the bytes of entries how much to send.
 type aside struct {
 	next    uint64
 	waiting [][]byte // data of the tokens up to next, in order
@@ -26,7 +26,7 @@ const (
 	tokenMark = 0x64697361_6e656bff // no data begins with the byte 255: that is not a version of the format of entries
 )
 
-// alone reports whether nothing is sent to anybody.
+// alone reports whether there is no other member to send to.
 func (r *Replica) alone() bool {
 	return len(r.conf.Voters) == 1 && r.conf.Voters[0] == r.cfg.ID && len(r.conf.Learners) == 0
 }
@@ -49,8 +49,8 @@ func (a *aside) takeBack() {
 	a.waiting, a.next = a.waiting[:last], a.next-1
 }
 
-// putBack exchanges the tokens in what raft hands out for their data. Raft hands out each entry that it has appended since the last time, so none
-// waits any longer afterwards. A token without data would be a command lost after it was acknowledged, so it stops the process.
+// putBack exchanges the tokens in raft's messages for their data. Raft hands out each entry that it has appended since the last time, so
+// none waits any longer afterwards. A token without data would be a command lost after it was acknowledged, so it stops the process.
 func (a *aside) putBack(messages []*raftpb.Message) {
 	if len(a.waiting) == 0 {
 		return

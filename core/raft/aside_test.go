@@ -35,8 +35,8 @@ func handedOut(t *testing.T, r *Replica) *Ready {
 	return rd
 }
 
-// TestLargeProposalsAreWrittenAsTheyAre: what a member that is alone proposes, of any size and in any number, is what it is given to write, in its
-// order, and raft has it afterwards too.
+// TestLargeProposalsAreWrittenAsTheyAre: the writes of a member that is alone are its proposals, of any size and in any number, in their
+// order. Raft has them afterwards too.
 func TestLargeProposalsAreWrittenAsTheyAre(t *testing.T) {
 	r := replicaOf(t, Conf{Voters: []uint64{2}})
 	leadAlone(t, r)

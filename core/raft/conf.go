@@ -11,8 +11,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// Conf says who votes and who only listens. Membership changes one member at a time, so there is never a joint
-// configuration.
+// Conf is the voters and the learners. Membership changes one member at a time, so there is never a joint configuration.
 type Conf struct {
 	Voters, Learners []uint64 // ascending
 }
@@ -39,9 +38,9 @@ func (c Conf) Equal(o Conf) bool {
 	return slices.Equal(c.Voters, o.Voters) && slices.Equal(c.Learners, o.Learners)
 }
 
-// Next is the configuration after a committed change: a function of the two alone, so that who applies the log without raft comes to
-// the one that raft has (ApplyChange holds them against each other). A change that is so already changes nothing, nor does one of member 0.
-// An error means that nobody would be left to vote, or a kind of change that there is not; raft stops at either.
+// Next is the configuration after a committed change: a function of the two alone. So a replay without raft comes to the configuration that
+// raft has, and ApplyChange compares them. A repeated change, or one of member 0, changes nothing. An error means that no voter would be
+// left, or an unknown kind of change; raft stops at either.
 func (c Conf) Next(ch *Change) (Conf, error) {
 	if ch.ID == 0 {
 		return c, nil
@@ -98,7 +97,7 @@ func confOf(cs *raftpb.ConfState) Conf {
 	return c
 }
 
-// ChangeKind is what a membership change does.
+// ChangeKind is the kind of a membership change.
 type ChangeKind uint8
 
 // The membership changes.

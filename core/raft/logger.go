@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// logger gives raft's own messages to slog. Raft's information is logged as debug; what an operator needs to know (leader
-// changes) the node logs in one line of its own.
+// logger gives raft's own messages to slog. Raft's information is logged as debug; the node logs events for operators (leader changes) in
+// one line of its own.
 type logger struct{ l *slog.Logger }
 
 func newLogger(l *slog.Logger) *logger {

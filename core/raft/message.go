@@ -114,7 +114,7 @@ func decodeMessage(b []byte) (*raftpb.Message, error) {
 		m.Context = r.Bytes()
 	}
 	if mask&hasEntries != 0 {
-		n := r.Count(math.MaxInt32, minEntryLen) // memory grows with what arrived, not with what is promised
+		n := r.Count(math.MaxInt32, minEntryLen) // memory grows with the bytes received, not with the announced count
 		m.Entries = make([]*raftpb.Entry, 0, n)
 		for range n {
 			e := &raftpb.Entry{Type: raftpb.EntryType(r.Byte()).Enum()}

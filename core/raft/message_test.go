@@ -142,7 +142,7 @@ func TestChangeRoundTrip(t *testing.T) {
 	if got, err := DecodeChange(uint8(raftpb.EntryNormal), []byte("anything")); got != nil || err != nil {
 		t.Errorf("a normal entry: %v, %v", got, err)
 	}
-	// What this package never writes: the old form, and changes of no member or of two.
+	// Forms that this package never writes: the old form, and changes of no member or of two.
 	if _, err := DecodeChange(uint8(raftpb.EntryConfChange), nil); err == nil {
 		t.Error("the old form of a change was taken")
 	}

@@ -32,7 +32,7 @@ func replicaOf(t *testing.T, conf Conf) *Replica {
 	return r
 }
 
-// The configuration that is stored, and that a replay of the log comes to, is raft's, whatever the changes were.
+// The stored configuration, and that of a replay of the log, is raft's, after any changes.
 func TestTheNextConfigurationIsRafts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	changed, kept := 0, 0
@@ -61,7 +61,7 @@ func TestTheNextConfigurationIsRafts(t *testing.T) {
 	}
 }
 
-// What raft would come to another way stops the member, before any of it is stored.
+// Entries from which raft would come to another state stop the member, before any of them is stored.
 func TestAChangeThatRaftMakesOtherwiseStopsTheMember(t *testing.T) {
 	panics := func(f func()) (did bool) {
 		defer func() { did = recover() != nil }()
@@ -74,7 +74,7 @@ func TestAChangeThatRaftMakesOtherwiseStopsTheMember(t *testing.T) {
 	if !panics(func() { r.ApplyChange(&Change{Kind: AddLearner, ID: 4}, false) }) {
 		t.Error("two configurations, and nobody noticed")
 	}
-	// Without anybody to vote there is no configuration, for raft either.
+	// Without a voter there is no configuration, for raft either.
 	sole := replicaOf(t, Conf{Voters: []uint64{5}, Learners: []uint64{6}})
 	for _, kind := range []ChangeKind{Remove, AddLearner} {
 		ch := &Change{Kind: kind, ID: 5}

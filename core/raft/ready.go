@@ -11,7 +11,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// Write is what must reach the WAL: Batch first, fsync if Sync, then Written. Writes complete in order.
+// Write must reach the WAL: Batch first, fsync if Sync, then Written. Writes complete in order.
 type Write struct {
 	Batch wal.Batch
 	// Sync is false when nothing was added that a promise rests on (only the commit index moved).
@@ -52,8 +52,8 @@ type ReadState struct {
 	Context []byte
 }
 
-// Ready is what the driver must do now: Send at once; hand each of Writes to the WAL in order; apply Commits and then call
-// Applied with them.
+// Ready is the driver's work now. Send Send at once, hand each of Writes to the WAL in order, apply Commits and then call Applied with
+// them.
 type Ready struct {
 	Send    []Outgoing
 	Writes  []*Write
@@ -104,9 +104,9 @@ func (r *Replica) Ready(out *Ready) bool {
 	return true
 }
 
-// overtaken reports whether m only tells a member the commit index, and a later message tells it too. A leader that gets
-// the acknowledgement which commits one entry and then appends the next would otherwise send two messages and wait for two
-// answers, each of them two wake-ups.
+// overtaken reports whether m only tells a member the commit index, and a later message tells it too. A leader often gets the
+// acknowledgement that commits one entry and then appends the next. It would send two messages and wait for two answers, each of them two
+// wake-ups.
 func overtaken(m *raftpb.Message, later []*raftpb.Message) bool {
 	if m.GetType() != raftpb.MsgApp || len(m.Entries) > 0 {
 		return false

@@ -1,10 +1,10 @@
-// Package raft turns the raft library into one member of the replicated log. It is the only user of that library and
-// does no I/O: the driver (package node) feeds ticks, messages, proposals and finished disk writes in, and takes messages,
-// disk writes and committed entries out. One goroutine drives it, so a whole cluster also runs from a seed (package sim).
-// It does not know what an entry means, where the store lies, or who waits for an answer.
+// Package raft turns the raft library into one member of the replicated log. It is the only user of that library and does no I/O. The
+// driver (package node) feeds in ticks, messages, proposals and finished disk writes. It takes out messages, disk writes and committed
+// entries. One goroutine drives it, so a whole cluster also runs from a seed (package sim). It does not know the meaning of an entry, the
+// place of the store, or the callers that wait.
 //
-// Asynchronous storage writes: the library hands out a write with the messages that may only leave once it is durable.
-// The leader's messages to its followers are not among them, so the leader's fsync runs while the followers do theirs.
+// Asynchronous storage writes: the library hands out a write with the messages that may only leave once it is durable. The leader's
+// messages to its followers are not among them, so the leader's fsync runs while the followers do theirs.
 package raft
 
 import (
@@ -32,8 +32,7 @@ type Config struct {
 	ElectionTicks, HeartbeatTicks int
 	// SnapshotPoint says which log position a snapshot taken now would have (the store's applied index and configuration).
 	SnapshotPoint func() (applied uint64, conf Conf)
-	// Readable says what is wrong with the data of an entry that another member sends, nil if nothing is. A nil Readable checks
-	// nothing.
+	// Readable returns the fault of an entry's data from another member, nil for none. A nil Readable checks nothing.
 	Readable func(data []byte) error
 	// MaxUncommittedBytes bounds the entries in flight; 0 = 16 MiB.
 	MaxUncommittedBytes uint64
@@ -49,8 +48,8 @@ type Replica struct {
 	term uint64
 	role raft.StateType
 	conf Conf
-	// openTerm is the term of the last committed entry seen: read-index questions are dropped until it is the current
-	// one, because raft answers them too early when there is a single voter (DECISIONS A11).
+	// openTerm is the term of the last committed entry seen. Read-index questions are dropped until it is the current term, because a raft
+	// with a single voter answers them too early (DECISIONS A11).
 	openTerm uint64
 	limits   limits
 	aside    aside
@@ -64,7 +63,7 @@ var (
 	ErrBusy = errors.New("log is busy")
 )
 
-// Limits on what raft keeps in flight, in bytes; counts alone do not bound memory.
+// Limits on raft's data in flight, in bytes; counts alone do not bound memory.
 const (
 	maxSizePerMsg       = 1 << 20
 	maxInflightMsgs     = 256
@@ -108,12 +107,12 @@ func New(cfg Config) (*Replica, error) {
 	}
 	r := &Replica{cfg: cfg, rn: rn, st: st, conf: cfg.Conf, term: hs.Term, limits: limits{end: st.lastAppended}}
 	if len(cfg.Conf.Voters) == 1 && cfg.Conf.Voters[0] == cfg.ID {
-		_ = rn.Campaign() // alone: nobody to wait for
+		_ = rn.Campaign() // alone: no vote to wait for
 	}
 	return r, nil
 }
 
-// Leader, Term, Conf: what this member believes now. Leader is 0 when unknown.
+// Leader, Term, Conf: this member's present belief. Leader is 0 when unknown.
 func (r *Replica) Leader() uint64 { return r.lead }
 func (r *Replica) Term() uint64   { return r.term }
 func (r *Replica) Conf() Conf     { return r.conf }
@@ -133,11 +132,11 @@ func (r *Replica) Tick() { r.rn.Tick() }
 // Campaign starts an election now.
 func (r *Replica) Campaign() { _ = r.rn.Campaign() }
 
-// ForgetLeader has a follower follow nobody, which is how it answers votes from then on. It does nothing on a leader or a candidate.
+// ForgetLeader makes a follower leaderless, which decides how it answers votes from then on. It does nothing on a leader or a candidate.
 func (r *Replica) ForgetLeader() { _ = r.rn.ForgetLeader() }
 
-// Election is what raft knows at this moment of who leads, and how often this member was asked for its vote, for a vote that counts or for one
-// that does not. Leader and Term are as of the last Ready, which may be older.
+// Election returns the leader that raft knows at this moment, and how many requests for a vote or a pre-vote this member got. Leader and
+// Term are as of the last Ready, which may be older.
 func (r *Replica) Election() (leader, term uint64, asked int) {
 	st := r.rn.BasicStatus()
 	return st.Lead, st.HardState.GetTerm(), r.asked
@@ -237,9 +236,9 @@ func (r *Replica) ProposeChange(c Change) error {
 	return nil
 }
 
-// ApplyChange makes a committed change effective; refuse leaves everything as it is (the machine rejected it). Raft must then
-// not be called at all: it takes an empty change for the end of a joint configuration, and panics without one. A configuration that
-// is not Conf.Next's panics: what is stored of it would not be what raft goes by.
+// ApplyChange makes a committed change effective; refuse leaves everything as it is (the machine rejected it). Raft must then not be called
+// at all: it takes an empty change for the end of a joint configuration, and panics without one. A configuration that is not Conf.Next's
+// panics: the stored one would differ from raft's own.
 func (r *Replica) ApplyChange(c *Change, refuse bool) Conf {
 	if refuse {
 		return r.conf
@@ -275,7 +274,7 @@ func (r *Replica) ReportSnapshot(id uint64, ok bool) {
 	r.rn.ReportSnapshot(id, s)
 }
 
-// Progress is what the leader knows of how far a member's log reaches.
+// Progress is the leader's knowledge of how far a member's log reaches.
 type Progress struct {
 	ID              uint64
 	Match, Next     uint64

@@ -9,11 +9,11 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// maxTermJump is how far ahead of ours the term of a message may be. A term is an election, of which there are ten in a second at
-// most: nobody is centuries ahead, and a term near the end of its range would leave none to elect in.
+// maxTermJump is how far ahead of ours the term of a message may be. A term is an election, and there are at most ten of those in a second,
+// so no member is centuries ahead. A term near the end of its range would leave none to elect in.
 const maxTermJump = 1 << 32
 
-// limits is what a message is checked against besides the log.
+// limits is the state a message is checked against besides the log.
 type limits struct {
 	// end is below or at where the log ends for raft, which may have cut it since the last Ready said where.
 	end uint64
@@ -80,8 +80,8 @@ func (r *Replica) sound(from uint64, m *raftpb.Message) error {
 	return nil
 }
 
-// soundEntries looks at entries that another member wants appended: one after the other, of terms that never go back, and of kinds
-// that Apply can read. What raft's own kind carries is read here, because reading it at Apply can only fail for good.
+// soundEntries checks the entries that another member wants appended. They must follow one another, with terms that never go back, and be
+// of kinds that Apply can read. Entries of raft's own kind are decoded here, because a failure at Apply would be final.
 func (r *Replica) soundEntries(m *raftpb.Message, bad func(string, ...any) error) error {
 	if m.GetLogTerm() > m.GetTerm() || m.GetIndex() > math.MaxInt64 {
 		return bad("it follows %d@%d", m.GetIndex(), m.GetLogTerm())

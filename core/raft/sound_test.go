@@ -205,7 +205,7 @@ func TestHeartbeatBehindACut(t *testing.T) {
 	}
 }
 
-// What members do send passes: a read round is asked for and answered.
+// The messages that members do send pass: a read round is asked for and answered.
 func TestReadRoundsPass(t *testing.T) {
 	r := follower(t)
 	lead(t, r)

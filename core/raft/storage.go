@@ -14,7 +14,7 @@ type storage struct {
 	wal          *wal.WAL
 	hs           wal.HardState // last durable one
 	handed       wal.HardState // last one handed out in a Write
-	lastAppended uint64        // where the log ends with what was handed out in Writes
+	lastAppended uint64        // the last index handed out in Writes
 	conf         Conf          // at start
 	point        func() (uint64, Conf)
 }
@@ -54,8 +54,8 @@ func (s *storage) Term(i uint64) (uint64, error) {
 func (s *storage) LastIndex() (uint64, error)  { return s.wal.LastIndex(), nil }
 func (s *storage) FirstIndex() (uint64, error) { return s.wal.FirstIndex(), nil }
 
-// Snapshot names the point a stream started now would have; its contents are taken from the store when the message goes
-// out, on the same goroutine and before anything else is applied.
+// Snapshot names the point of a stream that would start now. Its contents are read from the store when the message goes out, on the same
+// goroutine and before anything else is applied.
 func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
 	index, conf := s.point()
 	term, err := s.wal.Term(index)

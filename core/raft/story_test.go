@@ -15,9 +15,9 @@ import (
 	"github.com/holdfastdb/holdfast/internal/golden"
 )
 
-// TestStories plays testdata/*.txt. A line that begins with "> " is a command, the lines after it are what happened, a line
-// that begins with "#" tells the reader what to look for. Every write, message and apply is a step of its own, so a story
-// shows exactly what waits for what.
+// TestStories plays testdata/*.txt. A line that begins with "> " is a command, and the lines after it are its outcome. A line that begins
+// with "#" tells the reader what to look for. Every write, message and apply is a step of its own, so a story shows exactly what waits for
+// what.
 //
 //	cluster 1,2,3 [learners 4] [off 2] [leader 1]   members, all with the log 1@1; those off are not started; elect without words
 //	n1 campaign | tick [k] | propose X | change learner|voter|remove nK | read X | transfer nK
@@ -32,7 +32,7 @@ import (
 //	drop [nA nB]                         lose it
 //	settle [without n1 disk]             until nothing moves any more
 func TestStories(t *testing.T) {
-	// Raft draws election timeouts from here; nobody campaigns by itself before the 19th tick.
+	// Raft draws election timeouts from here; no replica campaigns by itself before the 19th tick.
 	real := rand.Reader
 	rand.Reader = nines{}
 	defer func() { rand.Reader = real }()

@@ -8,7 +8,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// A vote, and the term it is given in, are durable before anybody hears of them: a member that forgot either could vote twice.
+// A vote, and the term it is given in, are durable before another member hears of them: a member that forgot either could vote twice.
 func TestVotesAreDurableBeforeTheyAreHeard(t *testing.T) {
 	fs := disk.NewMem()
 	if err := fs.MkdirAll("wal"); err != nil {

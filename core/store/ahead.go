@@ -8,7 +8,7 @@ const (
 	pageRows   = 1024     // in a page at most
 )
 
-// ahead is an iterator whose rows another goroutine reads, so that a caller who does much with each row does not wait for the store as well. It is
+// ahead is an iterator whose rows another goroutine reads. A caller with much work per row then does not wait for the store as well. It is
 // bounded: the reader waits when all pages are full.
 type ahead struct {
 	it   Iter       // the reader's until full is closed
@@ -99,7 +99,7 @@ func (a *ahead) Valid() bool            { return a.page != nil }
 func (a *ahead) Key() []byte            { return a.page.piece(a.at) }
 func (a *ahead) Value() ([]byte, error) { return a.page.piece(a.at + 1), nil }
 
-// Loads implements Iter: what is asked of an iterator is how much its caller waits for, and this one's does not.
+// Loads implements Iter: the question is how long an iterator's caller waits, and this one's does not.
 func (a *ahead) Loads() Loads { return Loads{} }
 
 func (a *ahead) Error() error {

@@ -8,22 +8,22 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// Pebble does not copy a huge batch into a memtable but sorts its operations, on the goroutine that commits: of 400,000 that was 40 ms for which
-// every other write waited. Its sort is quick with what is in order already. What machines write is nearly so: a few stretches, each in order but
-// for neighbours that a machine writes the other way round (the version that a delete replaces before the delete). So those are put in order here, in
-// place, in a third of the time. The order of the calls is part of the state hash, but that is taken before the commit.
+// Pebble does not copy a huge batch into a memtable but sorts its operations, on the committing goroutine. For 400,000 operations every
+// other write waited 40 ms. Its sort is quick on sorted input, and the machines' batches are nearly sorted: a few stretches, each in order
+// except for swapped neighbours. Such neighbours are, for example, the version that a delete replaces and the delete. They are put in order
+// here, in place, in a third of the time. The order of the calls is part of the state hash, but that is taken before the commit.
 
 // mostStretches is for how many stretches it is worth it.
 const mostStretches = 16
 
-// stretch is a part of a batch in which keys ascend and begin with the same two bytes: a machine's letter and one of its spaces, so that a single row
-// behind many is a stretch of its own.
+// stretch is a part of a batch in which keys ascend. They begin with the same two bytes: a machine's letter and one of its spaces. A single
+// row behind many is thus a stretch of its own.
 type stretch struct{ first, last operation }
 
-// arrange puts operations in order as far as that is cheap, and leaves them as they are where their order has a meaning that it does not know: two of
-// one key stay in theirs, and a batch that deletes ranges after something else stays as it is. ops is Repr, changed in place.
+// arrange sorts operations as far as that is cheap and their order has no meaning. Operations on one key keep their order. A batch that
+// deletes ranges after another operation stays unchanged. ops is Repr, changed in place.
 func arrange(ops []byte) {
-	for len(ops) > 0 && ops[0] == opDeleteRange { // the first, whatever the order of the others: Pebble keeps ranges apart
+	for len(ops) > 0 && ops[0] == opDeleteRange { // leading range deletes stay first: Pebble keeps ranges apart
 		r := wire.NewReader(ops[1:])
 		r.Bytes()
 		r.Bytes()
@@ -33,12 +33,12 @@ func arrange(ops []byte) {
 		ops = ops[len(ops)-r.Len():]
 	}
 	var all []stretch
-	var before operation // the one before the last
+	var before operation // the operation two places back
 	var aside []byte
 	for at := 0; at < len(ops); {
 		op, ok := operationAt(ops, at)
 		if !ok {
-			return // what was done so far is an order like any other
+			return // the present order is as good as any other
 		}
 		at = op.to
 		var s *stretch

@@ -86,7 +86,7 @@ func wantInOrder(t *testing.T, pairs [][2][]byte) {
 	}
 }
 
-// TestArrangeChangesNothing: whatever the order of the calls, a huge batch leaves the rows it would leave as a small one.
+// TestArrangeChangesNothing: for any order of the calls, a huge batch leaves the rows it would leave as a small one.
 func TestArrangeChangesNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for round := range 300 {
@@ -105,7 +105,7 @@ func TestArrangeChangesNothing(t *testing.T) {
 					n = i ^ 1
 				case 1:
 					n = r.IntN(50)
-				case 2: // stretches that each begin below the one before and reach into it
+				case 2: // stretches that each begin below their predecessor and reach into it
 					n = i%20 + 10 - i/20*2
 				case 3: // the same among many
 					n = i%25*4 - i/25

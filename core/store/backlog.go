@@ -5,17 +5,16 @@ import "sync"
 const (
 	// backlogTables is how many memtables may be in memory before a commit waits for the disk: the one written to and a full one.
 	backlogTables = 2
-	// backlogLookBytes is how much is committed between two looks at what waits; a look costs Pebble's mutex.
+	// backlogLookBytes is how much is committed between two looks at the waiting memory; a look costs Pebble's mutex.
 	backlogLookBytes = 1 << 20
 	// noMemtableStop is so many memtables that Pebble's own stop never comes, see backlog.
 	noMemtableStop = 1 << 20
 )
 
-// backlog makes commits wait when the disk falls behind, so that memory is bounded. Pebble has such a stop, but it counts a
-// huge batch (one command that deletes a hundred thousand keys) like any other memory that waits: the batch alone goes past
-// the limit, and the next commits, however small, stop until all of it is on the disk. So one command made everybody wait
-// for half a second. Here the huge one counts for nothing while it waits: it is in memory already and stopping the small
-// ones does not make it smaller.
+// backlog makes commits wait when the disk falls behind, so that memory is bounded. Pebble has such a stop, but it counts a huge batch (one
+// command that deletes a hundred thousand keys) like any other waiting memory. The batch alone exceeds the limit, and small commits stop
+// until all of it is on disk: half a second for every client. Here a huge batch does not count while it waits: it is in memory already, and
+// stopping small commits does not shrink it.
 type backlog struct {
 	since int    // bytes committed since the last look; owned by the committing goroutine
 	huge  uint64 // bytes of huge batches that may still wait; owned by the committing goroutine

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// The kinds of operation in Batch.Repr. The numbers are Pebble's, whose batches need no translation; they are part of
-// what members hash and never change.
+// The kinds of operation in Batch.Repr. The numbers are Pebble's, whose batches need no translation; members hash them, so they never
+// change.
 const (
 	opDelete      = 0
 	opSet         = 1

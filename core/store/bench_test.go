@@ -97,8 +97,8 @@ func BenchmarkScan100(b *testing.B) {
 	}
 }
 
-// BenchmarkHotScan100 scans a hot set of 1,000 keys while it is overwritten 20,000 times a second in batches of 100, and
-// compares with the same scan at rest: what flushing on wasted steps is for.
+// BenchmarkHotScan100 scans a hot set of 1,000 keys while it is overwritten 20,000 times a second in batches of 100. It compares with the
+// same scan at rest: flushing on wasted steps is for this.
 func BenchmarkHotScan100(b *testing.B) {
 	for _, steps := range []int64{defaultWastedSteps, 1 << 40} {
 		b.Run(fmt.Sprintf("flush-per-%d-steps", steps), func(b *testing.B) {

@@ -8,7 +8,7 @@ import (
 )
 
 // Copy makes a store in the directory to, which must not exist, of the closed store in the directory from, and leaves that alone. Tables
-// are never written again, so where the file system can they get a second name and take no room; the few small files beside them are
+// are never written again, so where the file system can, they get a second name and take no space. The few small files beside them are
 // copied. The copy is not durable.
 func Copy(from, to string) error {
 	if err := copyStore(vfs.Default, from, to); err != nil {

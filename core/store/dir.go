@@ -60,13 +60,13 @@ func prepareDir(fs vfs.FS, dir string) (number int, fresh bool, err error) {
 			}
 		}
 	}
-	// Only the first generation may be missing: later ones were complete before CURRENT named them. Should somebody have
-	// deleted it, the store comes up empty at applied index 0, and the node refuses unless the log still begins at 1.
+	// Only the first generation may be missing: later ones were complete before CURRENT named them. If an operator has deleted it, the
+	// store comes up empty at applied index 0. The node then refuses unless the log still begins at 1.
 	return number, number == 1, nil
 }
 
-// makeDir makes dir and its parents and makes their names durable: a store whose directory a crash takes away has lost
-// everything, however carefully its files were synced. Pebble does the same for its own directory, but not for this one.
+// makeDir makes dir and its parents and makes their names durable. A store is lost if a crash takes its directory away, even if its files
+// were synced. Pebble does the same for its own directory, but not for this one.
 func makeDir(fs vfs.FS, dir string) error {
 	if _, err := fs.Stat(dir); err == nil {
 		return nil
@@ -83,7 +83,7 @@ func makeDir(fs vfs.FS, dir string) error {
 	return syncDir(fs, parent)
 }
 
-// writeCurrent is the commit point of Install: after it returns, number is in force whatever happens.
+// writeCurrent is the commit point of Install: after it returns, number is in force, also after a crash.
 func writeCurrent(fs vfs.FS, dir string, number int) error {
 	tmp := fs.PathJoin(dir, currentTmpName)
 	f, err := fs.Create(tmp, vfs.WriteCategoryUnspecified)

@@ -6,10 +6,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// fatalFS is the file system of one generation. Pebble panics on its own goroutine when a directory cannot be synced,
-// where nobody can recover; the node must stop with a message instead. Once the generation is open such an error
-// therefore ends as Pebble's own fatal errors do. While it is being opened the panic happens on the caller's goroutine
-// and openGeneration turns it into an error.
+// fatalFS is the file system of one generation. When a directory cannot be synced, Pebble panics on its own goroutine, where no caller can
+// recover. The node must stop with a message instead. Once the generation is open such an error therefore ends as Pebble's own fatal errors
+// do. While it is being opened the panic happens on the caller's goroutine and openGeneration turns it into an error.
 type fatalFS struct {
 	vfs.FS
 	g *generation

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// When the store flushes by itself. Bytes and age bound what must be replayed from the log after a crash. The others bound
-// what an iterator walks over, because it steps through every version still in a memtable: flushing at a number of
-// overwritten bytes keeps that finite, and once iterators have spent as long on such steps as a flush takes, it pays to
-// flush sooner. Overwritten bytes alone would have to be so few that a store nobody scans would flush all the time.
+// When the store flushes by itself. Bytes and age bound what must be replayed from the log after a crash. The others bound the rows that an
+// iterator steps over, because it visits every version in a memtable. A flush at a number of overwritten bytes keeps that finite. Once
+// iterators have spent as long on such steps as a flush takes, an earlier flush pays. A bound on overwritten bytes alone would have to be
+// so low that a store without scans would flush all the time.
 const (
 	defaultFlushBytes     = 32 << 20
 	defaultOverwriteBytes = 2 << 20
 	defaultWastedSteps    = 64 << 10 // about 7 ms of iterators' time
 	defaultFlushAge       = 5 * time.Minute
 
-	// minOverwriteBytes must have gathered before wasted steps count: below it a flush would change little, and steps may
-	// be wasted on what only a compaction removes.
+	// minOverwriteBytes is the least amount overwritten for wasted steps to count. Below it a flush changes little, and the steps may be
+	// due to rows that only a compaction removes.
 	minOverwriteBytes = 128 << 10
 )
 
@@ -31,7 +31,7 @@ type flusher struct {
 	age            time.Duration
 
 	dirty       atomic.Int64 // batch bytes committed since the last flush began; 0 = clean
-	overwritten atomic.Int64 // superseded bytes since a memtable was last flushed, by whomever
+	overwritten atomic.Int64 // superseded bytes since a memtable was last flushed, by any goroutine
 	wasted      atomic.Int64 // iterators' steps over versions they could not show, since then
 
 	flushing sync.Mutex    // one flush at a time
@@ -83,7 +83,7 @@ func (f *flusher) walked(steps int64) {
 	}
 }
 
-// due says that the store should be flushed whatever its age.
+// due reports whether the store should be flushed at any age.
 func (f *flusher) due() bool {
 	over := f.overwritten.Load()
 	return f.dirty.Load() >= f.flushBytes || over >= f.overwriteBytes ||

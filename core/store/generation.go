@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 )
 
-// generation is one Pebble database between two Installs. Its readers are counted: the database is closed and deleted by
-// whoever lets go last, because Pebble does not survive a read after Close.
+// generation is one Pebble database between two Installs. Its readers are counted: the last one to release it closes and deletes the
+// database, because Pebble does not survive a read after Close.
 type generation struct {
 	s        *db
 	pdb      *pebble.DB
@@ -87,8 +87,8 @@ func (s *db) pebbleOptions(g *generation, fresh bool) *pebble.Options {
 		MemTableStopWritesThreshold: noMemtableStop,
 		L0CompactionThreshold:       l0CompactionStartAt,
 		L0StopWritesThreshold:       l0StopWrites,
-		// A second compaction may start when the first falls behind: small flushes pile up over hot rows, and every read
-		// of them then merges all the piles.
+		// A second compaction may start when the first falls behind. Small flushes pile up over hot rows, and every read of them then
+		// merges all the piles.
 		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
 		MaxOpenFiles:               maxOpenFiles,
 		Logger:                     logger{g},
@@ -136,7 +136,7 @@ func (g *generation) fail(what string, err error) {
 	}
 }
 
-// damaged stops the node if a read failed because of what is on the disk. Pebble tells DataCorruption of tables, and not of the files of
+// damaged stops the node if a read failed because of damage on the disk. Pebble tells DataCorruption of tables, and not of the files of
 // separated values.
 func (g *generation) damaged(err error) {
 	if pebble.IsCorruptionError(err) {
@@ -165,8 +165,8 @@ func (logger) Infof(string, ...any) {}
 
 func (logger) Errorf(string, ...any) {}
 
-// Fatalf may not return, since Pebble goes on as if the process had ended, and may not exit, since the node has a
-// message to print: it parks the goroutine, with whatever mutexes it holds, and the node stops the process.
+// Fatalf may not return, since Pebble would continue as if the process had ended. It may not exit, since the node has a message to print.
+// So it parks the goroutine, with any mutexes it holds, and the node stops the process.
 func (l logger) Fatalf(format string, args ...any) {
 	l.g.s.fail(fmt.Errorf("store %s: %w", l.g.dir, fmt.Errorf(format, args...)))
 	select {}

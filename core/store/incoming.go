@@ -18,9 +18,8 @@ const incomingTableBytes = 32 << 20
 // incomingBytesPerSync is how much of a table may wait in the system's cache before it is on its way to the disk.
 const incomingBytesPerSync = 512 << 10
 
-// incoming builds the next generation. Keys come sorted, so they are written straight into tables for the lowest level:
-// going through memtables would write everything twice and compete with the store in use for the disk. Owned by one
-// goroutine until Install.
+// incoming builds the next generation. Keys come sorted, so they are written straight into tables for the lowest level. Memtables would
+// write everything twice and compete with the store in use for the disk. Owned by one goroutine until Install.
 type incoming struct {
 	s          *db
 	g          *generation
@@ -33,7 +32,7 @@ type incoming struct {
 	dropped    bool // guarded by s.mu
 }
 
-// Incoming implements Store. One at a time: a second call drops the one before.
+// Incoming implements Store. One at a time: a second call drops the earlier Incoming.
 func (s *db) Incoming() (Incoming, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,11 +10,11 @@ import (
 	"github.com/google/btree"
 )
 
-// Mem is a Store in memory for simulation: nothing happens in the background, a Flush happens only when it is called, and
-// Crash loses everything since. It holds all keys in memory and is not meant for production.
+// Mem is a Store in memory for simulation. It has no background work, flushes only when Flush is called, and loses everything since on
+// Crash. It holds all keys in memory and is not meant for production.
 type Mem struct {
 	mu      sync.Mutex
-	cur     *memTree // what readers see; replaced as a whole by Install
+	cur     *memTree // the readers' tree; replaced as a whole by Install
 	durable *btree.BTreeG[pair]
 	applied uint64
 	flushes int64

@@ -6,11 +6,11 @@ import (
 	"github.com/google/btree"
 )
 
-// memIterRun is how many pairs an iterator takes from the tree at a time: the tree has no cursors, so every run costs one
-// descent from the root.
+// memIterRun is the number of pairs an iterator takes from the tree at a time. The tree has no cursors, so every run costs one descent from
+// the root.
 const memIterRun = 32
 
-// memIter walks a clone that nobody writes to. It is owned by one goroutine; the tree itself needs no lock.
+// memIter walks a clone that is never written. It is owned by one goroutine; the tree itself needs no lock.
 type memIter struct {
 	m            *Mem
 	origin       *memTree

@@ -9,8 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestAViewHasTheIndexOfItsBatch: whenever somebody looks, the applied index is that of the effects beside it. A crash may come
-// at any such moment, and a flush may write any of them.
+// TestAViewHasTheIndexOfItsBatch: at every moment the applied index is that of the effects beside it. A crash may come at any such moment,
+// and a flush may write any of them.
 func TestAViewHasTheIndexOfItsBatch(t *testing.T) {
 	s := openTest(t, vfs.NewMem(), Options{})
 	defer s.Close()

@@ -19,10 +19,10 @@ const (
 	defaultCacheBytes = 8 << 20
 	maxOpenFiles      = 500
 	bloomBitsPerKey   = 10
-	// blockBytes is how much of a table is read, checked and cached at a time. A list of values of 1 KB reads block after block, and what a block
-	// costs beside its bytes (a system call, its place in the cache, which the garbage collector marks) is more than what its bytes do: with Pebble's
-	// 4 KiB a list of 100 took twice the CPU. A single row read from the disk costs no more than before, since there are fewer places to look at.
-	// With what the cache keeps beside a block it fits into Go's class of 32 KiB: beyond that it would take 40, from the heap's own lock.
+	// blockBytes is the part of a table that is read, checked and cached at a time. A list of 1 KB values reads block after block. Each
+	// block has a fixed cost (a system call, a cache entry that the garbage collector marks) above that of its bytes. With Pebble's 4 KiB a
+	// list of 100 took twice the CPU. A single row read from the disk costs no more than before, since there are fewer places to look at.
+	// With the cache's own header it fits into Go's class of 32 KiB. A larger block would take 40 KiB, from the heap's own lock.
 	blockBytes = 31 << 10
 	// maxKeptBatch is the largest batch whose memory is used again: as many as apply entries at a time have one, that is one. A full
 	// entry of large values comes to a little more than a mebibyte.
@@ -41,14 +41,14 @@ type Options struct {
 	// MemtableBytes is the size of one memtable; there are two, and a third while both are written out. 0 = 8 MiB. Batches of
 	// half a memtable or more have memory and flushes of their own, so it should be more than twice the common large one.
 	MemtableBytes int64
-	// OnFatal is called at most once, on a goroutine of its own, when the store can no longer keep what it was given: a
-	// failed flush or compaction, or an invariant of Pebble's that broke. The caller stops the process; Close then
-	// answers at once with the error, because Pebble's goroutines may be stuck for good.
+	// OnFatal is called at most once, on a goroutine of its own, when the store can no longer keep its data. The cause is a failed flush or
+	// compaction, or a broken invariant of Pebble's. The caller stops the process; Close then answers at once with the error, because
+	// Pebble's goroutines may be stuck for good.
 	OnFatal func(error)
 	// OnAhead is called when rows begin to be read ahead (NewAhead): two goroutines have work from then on. nil: nothing.
 	OnAhead func()
-	// Bulk: the store is being filled and nobody scans it meanwhile. It is flushed when a memtable is full and by Flush, and not for the
-	// sake of iterators or of a short replay, and compacted in larger steps.
+	// Bulk: the store is being filled and not scanned meanwhile. It flushes only when a memtable is full and by Flush, not for iterators or
+	// a short replay. It compacts in larger steps.
 	Bulk bool
 
 	// For tests: the flush policy, see flusher. 0 = default.
@@ -149,7 +149,7 @@ func open(fs vfs.FS, dir string, opts Options) (*db, error) {
 func (s *db) fail(err error) {
 	s.once.Do(func() {
 		s.fatal.Store(&err)
-		// Pebble reports with its own mutexes held: whatever OnFatal does may not run below them.
+		// Pebble reports with its own mutexes held, and OnFatal must not run under them.
 		go s.opts.OnFatal(err)
 	})
 }
@@ -255,14 +255,14 @@ func (s *db) Commit(b Batch, applied uint64) error {
 // Superseded implements Store.
 func (s *db) Superseded() uint64 { return s.superseded.Load() }
 
-// inRanges is about how many bytes files have in ranges that are about to be deleted. Nobody asks but for Views.
+// inRanges is about how many bytes files have in ranges that are about to be deleted. Only Views ask.
 func (s *db) inRanges(g *generation, deleted []span) (n uint64) {
 	if s.views.Load() == 0 {
 		return 0
 	}
 	for _, d := range deleted {
 		in, err := g.pdb.EstimateDiskUsage(d.lower, d.upper)
-		if err == nil { // it is an estimate, and what is wrong with a file is found by who reads it
+		if err == nil { // it is an estimate, and a reader of the file finds any damage
 			n += in
 		}
 	}
@@ -272,8 +272,8 @@ func (s *db) inRanges(g *generation, deleted []span) (n uint64) {
 // Applied implements Store.
 func (s *db) Applied() uint64 { return s.applied.Load() }
 
-// DurableApplied implements Store. It reads only what is in tables: Pebble flushes memtables in the order of commits, so
-// the value found is also the index up to which all else is durable.
+// DurableApplied implements Store. It reads only tables. Pebble flushes memtables in the order of commits, so the value found is also the
+// index up to which all other rows are durable.
 func (s *db) DurableApplied() (uint64, error) {
 	g, err := s.acquire()
 	if err != nil {
@@ -328,10 +328,10 @@ func (s *db) Metrics() Metrics {
 	}
 }
 
-// Rest implements Store. What is reserved in a cache is taken from its blocks; Pebble has no other call that drops them.
+// Rest implements Store. A reservation in a cache is taken from its blocks; Pebble has no other call that drops them.
 func (s *db) Rest() { s.cache.Reserve(int(s.cache.MaxSize()))() }
 
-// BoundCache implements Store. What is lent is reserved.
+// BoundCache implements Store. The lent bytes are reserved in the cache.
 func (s *db) BoundCache(bytes int64) {
 	s.lending.Lock()
 	defer s.lending.Unlock()
@@ -355,8 +355,8 @@ func (s *db) lendNothing() {
 	s.closed = true
 }
 
-// Close implements Store. It does not flush: what was not flushed is replayed from the log, as after a crash. The node
-// flushes first when it has the time. Views and iterators that are still open keep their data readable until closed.
+// Close implements Store. It does not flush: unflushed data is replayed from the log, as after a crash. The node flushes first when it has
+// the time. Views and iterators that are still open keep their data readable until closed.
 func (s *db) Close() error {
 	if err := s.fatal.Load(); err != nil {
 		return *err

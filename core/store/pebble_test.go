@@ -20,9 +20,9 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestCrashLeavesAPrefix crashes Pebble's file system at random moments. Whatever comes back must be the exact state at
-// its own applied index, and never one before the last Flush: replaying the log from there is then right. From the second of its lives
-// on every other run keeps its larger values apart.
+// TestCrashLeavesAPrefix crashes Pebble's file system at random moments. The restored state must be the exact state at its own applied
+// index, and never one before the last Flush. Replaying the log from there is then right. From the second of its lives on every other run
+// keeps its larger values apart.
 func TestCrashLeavesAPrefix(t *testing.T) {
 	for seed := range uint64(15) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestOpenRefusesAMissingPointer(t *testing.T) {
 	}
 }
 
-// TestFailedFlushIsFatal: a full or broken disk ends in OnFatal, and nobody waits for ever.
+// TestFailedFlushIsFatal: a full or broken disk ends in OnFatal, and no caller waits for ever.
 func TestFailedFlushIsFatal(t *testing.T) {
 	var broken atomic.Bool
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -128,8 +128,8 @@ func TestFailedFlushIsFatal(t *testing.T) {
 	broken.Store(false)
 }
 
-// TestHugeBatchStopsNobody: while the disk is busy with what one command deleted, the small commits behind it go on, until
-// they themselves are more than may wait in memory.
+// TestHugeBatchStopsNobody: while the disk is busy with one command's deletes, later small commits go on, until they themselves exceed the
+// memory bound.
 func TestHugeBatchStopsNobody(t *testing.T) {
 	var busy sync.Mutex // held: the disk writes nothing
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -139,8 +139,8 @@ func TestHugeBatchStopsNobody(t *testing.T) {
 		}
 		return nil
 	}))
-	// No flush of the store's own: it would begin another memtable, at a moment that depends on how busy the machine is, and
-	// that may be the one too many.
+	// No flush of the store's own. It would begin another memtable at a moment that depends on the machine's load, and that may be the one
+	// too many.
 	s := openTest(t, fs, Options{flushBytes: 1 << 40})
 	applied := uint64(0)
 	commit := func(rows int) {
@@ -312,8 +312,8 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// TestLoadsCountWhatTakesTheCachesRoom: blocks that an iterator reads count as missed when they displace others, and not when they are in
-// the cache, or it has room for them.
+// TestLoadsCountWhatTakesTheCachesRoom: blocks that an iterator reads count as missed when they displace others. They do not when they are
+// in the cache, or it has room for them.
 func TestLoadsCountWhatTakesTheCachesRoom(t *testing.T) {
 	s := openTest(t, vfs.NewMem(), Options{CacheBytes: 12 << 20, MemtableBytes: 1 << 20})
 	const rows = 12_000 // 18 MB; 9 are for blocks

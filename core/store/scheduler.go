@@ -7,14 +7,15 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// askAgain is how soon a compaction that was refused is looked at again, as Pebble's own scheduler does: how many may run grows with what there is
-// to compact, and flushes are all that says so.
+// askAgain is how soon a refused compaction is tried again, as in Pebble's own scheduler. The number allowed grows with the work to
+// compact, and only flushes report that.
 const askAgain = 100 * time.Millisecond
 
-// scheduler lets one DB run as many compactions at a time as its options allow. It is what Pebble's own does, but for its clock: that looks ten
-// times a second for as long as the process lives, which was a third of what an idle one did. This one looks while a compaction waits.
+// scheduler lets one DB run as many compactions at a time as its options allow. It is Pebble's own scheduler with another clock. Pebble's
+// looks ten times a second for as long as the process lives, a third of an idle process's work. This one looks only while a compaction
+// waits.
 //
-// It knows of all that wait: one does from when TrySchedule or the limit refused it until GetWaitingCompaction says that there is none. Its lock
+// It knows of every waiting DB: one waits from a refusal by TrySchedule or the limit until its GetWaitingCompaction returns none. Its lock
 // comes after the DB's, which is held when the DB calls TrySchedule and UpdateGetAllowedWithoutPermission.
 type scheduler struct {
 	db pebble.DBForCompaction // set before any other call
@@ -48,7 +49,7 @@ func (s *scheduler) Unregister() {
 	defer s.mu.Unlock()
 	s.closed = true
 	if s.timer != nil {
-		s.timer.Stop() // what has fired already finds it closed
+		s.timer.Stop() // a timer that has fired already finds it closed
 	}
 	for s.granting {
 		s.idle.Wait()

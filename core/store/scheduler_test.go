@@ -60,7 +60,7 @@ func (c *compacting) want(s *scheduler) bool {
 	return runs
 }
 
-// TestRefusedCompactionsRun: when another ends, when the DB says that more may run, and when more may and nobody says so.
+// TestRefusedCompactionsRun: when another ends, when the DB says that more may run, and when more may without a word.
 func TestRefusedCompactionsRun(t *testing.T) {
 	c := &compacting{allowed: 1}
 	s := newScheduler()

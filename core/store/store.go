@@ -1,6 +1,6 @@
-// Package store keeps ordered keys with atomic batches, each batch carrying the applied log index. It is the only user of
-// Pebble, whose own WAL is off: our commit log is the WAL, and after a crash the log is replayed from the durable
-// applied index. It is not a log and never decides when something is acknowledged.
+// Package store keeps ordered keys with atomic batches, each batch carrying the applied log index. It is the only user of Pebble, whose own
+// WAL is off. Our commit log is the WAL, and after a crash it is replayed from the durable applied index. It is not a log and never decides
+// when something is acknowledged.
 package store
 
 import (
@@ -40,13 +40,13 @@ type Iter interface {
 	Key() []byte
 	Value() ([]byte, error)
 	Error() error
-	// Loads is what it has cost so far.
+	// Loads is its cost so far.
 	Loads() Loads
 	Close() error
 }
 
-// Loads is how many bytes of blocks an iterator has gone through, and how many of them were not in memory and took the place of others there: as long
-// as there is room for more, blocks that are read are there for the next one. A store that has no blocks has none.
+// Loads counts the bytes of blocks that an iterator read, and how many of them were missing in memory and displaced other blocks. While
+// there is room, blocks once read stay for the next iterator. A store that has no blocks has none.
 type Loads struct{ Bytes, Missed uint64 }
 
 // View is a consistent read view; Close releases it.
@@ -58,19 +58,18 @@ type View interface {
 // Batch gathers writes that become visible together. It is owned by one goroutine.
 type Batch interface {
 	Set(key, value []byte)
-	// SetJoined is Set of head and tail one after the other: a caller who has a long value need not copy it behind its row's head.
+	// SetJoined is Set of head and tail joined: a caller with a long value need not copy it behind its row's head.
 	SetJoined(key, head, tail []byte)
 	Delete(key []byte)
 	DeleteRange(lower, upper []byte)
 	// Grow makes room for n bytes of Repr at once, because growing step by step would leave at least as much garbage.
 	Grow(n int)
-	// Overwrote tells the store that about n bytes written since the last flush were superseded; it flushes early once
-	// 2 MiB have gathered, or 128 KiB if iterators are slowed down by them, because they walk every version still in the
-	// memtable (DECISIONS B1).
+	// Overwrote tells the store that about n bytes written since the last flush were superseded. It flushes early once 2 MiB have gathered,
+	// or 128 KiB if they slow iterators down. Iterators walk every version still in the memtable (DECISIONS B1).
 	Overwrote(n int)
-	// Repr is the batch as bytes, a pure function of the calls made to Set (SetJoined is one), Delete and DeleteRange; valid until the next
-	// call or Commit. Members hash it, so both stores give the same bytes: per call a kind (1 set, 0 delete, 15 delete
-	// range), uvarint length and key, and except for a delete uvarint length and value (or upper bound).
+	// Repr returns the batch as bytes, valid until the next call or Commit. It is a pure function of the calls to Set (SetJoined is one),
+	// Delete and DeleteRange. Members hash it, so both stores give the same bytes. Per call these are a kind (1 set, 0 delete, 15 delete
+	// range), uvarint length and key. Except for a delete, uvarint length and value (or upper bound) follow.
 	Repr() []byte
 	// Len is the length of Repr.
 	Len() int
@@ -95,7 +94,7 @@ type Store interface {
 	DurableApplied() (uint64, error)
 	// Flush makes everything committed so far durable; it blocks.
 	Flush() error
-	// Rest lets go of the blocks that are kept for readers. They are read again when they are asked for.
+	// Rest drops the blocks that are kept for readers. They are read again when they are asked for.
 	Rest()
 	// BoundCache sets how many bytes of Options.CacheBytes blocks and memtables may have from now on, at most all of them. Memtables are not
 	// made smaller: blocks go. Safe for concurrent use.
@@ -106,11 +105,11 @@ type Store interface {
 	// then on with ErrReplaced. The replaced data is deleted.
 	Install(in Incoming) error
 	// SeparateValues keeps large values apart from now on, where compactions do not write them again and again. Builds before it may not be
-	// able to open the directory any more. Safe to repeat; what an Install brings is treated alike.
+	// able to open the directory any more. Safe to repeat; an Install is treated alike.
 	SeparateValues() error
 	Metrics() Metrics
-	// Superseded is about how many bytes of keys and values were replaced or deleted since the store was opened: what a View that was open all the
-	// time keeps, at most. Of ranges that are deleted while no View is open nothing is counted, and of others what is in files. Safe for concurrent use.
+	// Superseded estimates the bytes of keys and values replaced or deleted since the store was opened: the most that a View open since
+	// then pins. A range deleted while no View is open does not count; otherwise its bytes in files do. Safe for concurrent use.
 	Superseded() uint64
 	Close() error
 }

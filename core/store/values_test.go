@@ -38,8 +38,8 @@ func apart(t *testing.T, fs vfs.FS) (n int) {
 // large is the value of version n of a key.
 func large(n int) string { return fmt.Sprintf("%0*d", 4<<10, n) }
 
-// TestValuesAreKeptApartOnlyOnceAllowed: a directory stays one that the build before can open until SeparateValues, is one of the new kind
-// afterwards and after a restart, with whatever it had; and what it is given by Install is of the new kind too.
+// TestValuesAreKeptApartOnlyOnceAllowed: a directory stays readable to the previous build until SeparateValues. It is one of the new kind
+// afterwards and after a restart, with its old content. A state given by Install is of the new kind too.
 func TestValuesAreKeptApartOnlyOnceAllowed(t *testing.T) {
 	fs := vfs.NewMem()
 	s := openTest(t, fs, Options{})
@@ -131,7 +131,7 @@ func TestTheSpaceOfLargeValuesComesBack(t *testing.T) {
 	}
 }
 
-// TestADamagedValueIsFoundByItsSum: a file of values that changed on the disk is named, and what it has is given to nobody.
+// TestADamagedValueIsFoundByItsSum: a file of values that changed on the disk is named, and its content is never returned.
 func TestADamagedValueIsFoundByItsSum(t *testing.T) {
 	fs := vfs.NewMem()
 	s := openTest(t, fs, Options{})

@@ -110,7 +110,7 @@ func (s *db) cacheIsFull() bool {
 	return s.cache.Size() > room-room/4
 }
 
-// Close implements Iter. It must be called exactly once: the iterator is somebody else's afterwards.
+// Close implements Iter. It must be called exactly once: the iterator belongs to another caller afterwards.
 func (it *iter) Close() error {
 	st := it.Iterator.Stats()
 	shown := st.ForwardStepCount[pebble.InterfaceCall] + st.ReverseStepCount[pebble.InterfaceCall]
@@ -130,7 +130,7 @@ func (it *iter) Close() error {
 	return err
 }
 
-// batch is a Pebble batch with what the flush policy needs to know of it.
+// batch is a Pebble batch with counters for the flush policy.
 type batch struct {
 	b         *pebble.Batch
 	g         *generation // the one it was made for; a batch made before an Install cannot be committed after it
@@ -156,8 +156,8 @@ func (s *db) NewBatch() Batch {
 	return b
 }
 
-// A Pebble batch refuses an operation only by panicking over 4 GB or once it was committed; both break the caller's
-// contract, so the errors have nobody to go to.
+// A Pebble batch refuses an operation only by panicking over 4 GB or once it was committed. Both break the caller's contract, so there is
+// no error to return.
 func (b *batch) Set(key, value []byte) { must(b.b.Set(key, value, nil)) }
 func (b *batch) SetJoined(key, head, tail []byte) {
 	op := b.b.SetDeferred(len(key), len(head)+len(tail))
@@ -173,7 +173,8 @@ func (b *batch) DeleteRange(lower, upper []byte) {
 }
 func (b *batch) Overwrote(n int) { b.overwrote += n }
 
-// Grow moves what the batch holds into a larger one: Pebble has no other call that makes room, and this one does not fill it with zeros first.
+// Grow moves the batch's content into a larger one. Pebble has no other call that makes room, and this one does not fill it with zeros
+// first.
 func (b *batch) Grow(n int) {
 	repr := b.b.Repr()
 	if b.g == nil || n <= cap(repr)-len(repr) {

@@ -147,7 +147,7 @@ func (d *driver) step() error {
 			return nil
 		}
 		common := min(synced.last(), d.now.last())
-		// What was overwritten since the sync is not durable in its new form.
+		// A range overwritten since the sync is not durable in its new form.
 		for i := d.now.at.index + 1; i <= common; i++ {
 			if d.now.entries[i-d.now.at.index-1].Term != synced.entries[i-d.now.at.index-1].Term {
 				common = i - 1

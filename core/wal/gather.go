@@ -6,14 +6,14 @@ import (
 	"github.com/holdfastdb/holdfast/core/disk"
 )
 
-// gather collects what is appended until it is written, in whole blocks, which is what goes past the page cache (disk.FS,
-// OpenDirect). The block that the log ends in is written again with what follows it: a disk that tears that write leaves the
-// old bytes or the same bytes. Behind the end the block is filled with zeros.
+// gather collects appended records until they are written, in whole blocks, past the page cache (disk.FS, OpenDirect). The block that the
+// log ends in is written again with the records that follow. A disk that tears that write leaves the old bytes or the same bytes. Behind
+// the end the block is filled with zeros.
 //
-// At most two batches wait: those are always in the tail too, so nothing that is not in the file yet is ever read from it.
-// Writing at every Append was rejected: each direct write waits for the device. Owned by the writer.
+// At most two batches wait. Both are always in the tail too, so no record is read from the file before it is written there. Writing at
+// every Append was rejected: each direct write waits for the device. Owned by the writer.
 type gather struct {
-	buf     []byte // from disk.Blocks: what the file has, or is to have, from base on
+	buf     []byte // from disk.Blocks: the file's bytes, present or to be written, from base on
 	base    int64  // a multiple of disk.BlockBytes
 	batches int    // that are not in the file yet
 }
@@ -35,7 +35,7 @@ func (g *gather) begin(f disk.File, off int64) error {
 	return nil
 }
 
-// room appends n bytes and returns them to be filled in, with whatever is in them.
+// room appends n bytes of undefined content and returns them to be filled in.
 func (g *gather) room(n int) []byte {
 	at := len(g.buf)
 	g.reserve(at + n)

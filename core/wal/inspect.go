@@ -27,7 +27,7 @@ type Summary struct {
 	FirstSegment uint64
 	// TruncatedIndex and TruncatedTerm are the entry before the first that counts.
 	TruncatedIndex, TruncatedTerm uint64
-	// ResetPending: a crash cut a reset short; the next Open finishes it, whatever the records say.
+	// ResetPending: a crash cut a reset short; the next Open finishes it, regardless of the records.
 	ResetPending bool
 	// EndFile and EndOffset are where the log ends. Torn says that something was written there that was never synced; the
 	// next Open wipes it.

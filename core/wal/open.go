@@ -8,9 +8,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/disk"
 )
 
-// Open opens the log in dir, or creates an empty one that starts after index 0. It cuts a torn tail, which is part of a
-// write that was never acknowledged, and answers a *CorruptError if anything that was synced is missing. When it returns,
-// all that it found is durable.
+// Open opens the log in dir, or creates an empty one that starts after index 0. It cuts a torn tail, which is part of a write that was
+// never acknowledged. It returns a *CorruptError if anything synced is missing. When it returns, all records that it found are durable.
 func Open(fs disk.FS, dir string, opt Options) (*WAL, error) {
 	if opt.SegmentBytes == 0 {
 		opt.SegmentBytes = DefaultSegmentBytes
@@ -70,8 +69,8 @@ func (l *WAL) create() (start, error) {
 	return st, writeStart(l.fs, l.dir, st)
 }
 
-// maxIndex is beyond any log (a million entries a second for a hundred thousand years) and leaves room for arithmetic: indexes
-// that follow it in the file cannot overflow.
+// maxIndex is beyond any log (a million entries a second for a hundred thousand years). It leaves room for arithmetic: later indexes in the
+// file cannot overflow.
 const maxIndex = 1 << 62
 
 // recover rebuilds the index from the segments.
@@ -139,8 +138,8 @@ func (l *WAL) settle(found scanned) error {
 	}
 	if found.tornEnd > found.end {
 		l.recovery.TornFile, l.recovery.TornOffset = l.path(active.name), found.end
-		// Valid records behind the hole would count again as soon as the hole is filled with a record that ends where
-		// they begin: they must not stay.
+		// Valid records behind the hole must not stay: they would count again once the hole is filled with a record that ends where they
+		// begin.
 		zeros := make([]byte, min(scanWindow, found.tornEnd-found.end))
 		for off := found.end; off < found.tornEnd; off += int64(len(zeros)) {
 			if _, err := active.file.WriteAt(zeros[:min(int64(len(zeros)), found.tornEnd-off)], off); err != nil {
@@ -148,8 +147,8 @@ func (l *WAL) settle(found scanned) error {
 			}
 		}
 	}
-	// After a crash of the process alone, what was found may exist in the page cache only. The next record will claim
-	// that it is durable.
+	// After a crash of the process alone, the records found may exist in the page cache only. The next record will claim that it is
+	// durable.
 	if err := active.file.Sync(); err != nil {
 		return fmt.Errorf("sync log: %w", err)
 	}
@@ -173,8 +172,8 @@ func (l *WAL) settle(found scanned) error {
 	return nil
 }
 
-// firstHeld is the first index any segment holds, the one after the last if none holds any. Only the truncation point says which of them count; it
-// can even lie below the entry the first segment began after, if that one was overwritten since.
+// firstHeld is the first index any segment holds, the one after the last if none holds any. Only the truncation point decides which of them
+// count. It can even lie below the first segment's start if that entry was overwritten since.
 func (l *WAL) firstHeld() uint64 {
 	for _, s := range l.segs {
 		if index, ok := s.first(); ok {

@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// maxSpares is how many dropped segments are kept for reuse, as many as the log gives back at once under load: what the store makes durable
-// with one flush, looked at after every second segment.
+// maxSpares bounds the dropped segments kept for reuse. Under load the log gives back that many at once: the entries made durable by one
+// flush, checked after every second segment.
 const maxSpares = 4
 
-// prepare makes the next segment ahead of time, so that a switch costs nothing: filling a new file with zeros and syncing
-// its name takes longer than many appends.
+// prepare makes the next segment ahead of time, so that a switch costs nothing. Filling a new file with zeros and syncing its name takes
+// longer than many appends.
 type prepare struct {
 	mu     sync.Mutex // held while a segment is made or becomes the active one; taken before Log.mu
 	next   *segment   // ready to use, nil if none
@@ -62,8 +62,8 @@ func (p *prepare) stop() {
 	<-p.done
 }
 
-// takeNext returns the segment that follows the active one, with room for size bytes. The caller holds prep.mu, and makes
-// it the active one before it lets go.
+// takeNext returns the segment that follows the active one, with room for size bytes. The caller holds prep.mu, and makes it the active one
+// before releasing.
 func (l *WAL) takeNext(size int64) (*segment, error) {
 	if err := l.makeNext(); err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ func (l *WAL) Entries(lo, hi, maxBytes uint64) ([]Entry, error) {
 		if err := l.checkRange(lo, hi); err != nil {
 			l.mu.Unlock()
 			if len(out) > 0 {
-				return out, nil // truncated or overwritten meanwhile: what was read was there
+				return out, nil // truncated or overwritten meanwhile: the entries read so far are good
 			}
 			return nil, err
 		}

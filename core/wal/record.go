@@ -9,8 +9,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// A record is a header of 32 bytes, a payload, and zeros up to a multiple of 8 so that recovery can look for records
-// after a damaged one. All integers are little-endian. The byte table is docs/formats/wal.md.
+// A record is a header of 32 bytes, a payload, and zeros up to a multiple of 8. The alignment lets recovery look for records after a
+// damaged one. All integers are little-endian. The byte table is docs/formats/wal.md.
 const (
 	recordHeaderLen = 32
 	recordAlign     = 8
@@ -26,7 +26,7 @@ const (
 	flagHardState = 1
 	hardStateLen  = 24
 
-	// MaxRecordBytes bounds the payload of one record: what Append takes and what recovery believes.
+	// MaxRecordBytes bounds the payload of one record, in Append and in recovery.
 	MaxRecordBytes = 256 << 20
 )
 
@@ -49,8 +49,8 @@ type header struct {
 	kind    byte
 }
 
-// seedOf starts every checksum of one log. It is random per log, so that bytes which came in as somebody's value can not
-// pass for a record, nor can another log's segment.
+// seedOf starts every checksum of one log. It is random per log, so that neither a client's value nor another log's segment can pass for a
+// record.
 func seedOf(logID uint64) uint32 {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], logID)
@@ -94,7 +94,7 @@ func checksumOK(rec []byte, seed uint32) bool {
 // align rounds up to where the next record may begin.
 func align(n int64) int64 { return (n + recordAlign - 1) &^ (recordAlign - 1) }
 
-// segmentHeader is the payload of a segment's first record: what recovery must know if all earlier segments are gone.
+// segmentHeader is the payload of a segment's first record: recovery's data if all earlier segments are gone.
 type segmentHeader struct {
 	logID     uint64
 	prev      position // the last entry before this segment

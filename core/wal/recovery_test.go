@@ -135,8 +135,8 @@ func TestTruncateBesideUnsyncedSegment(t *testing.T) {
 	wantRange(t, l, index, index-1)
 }
 
-// TestTruncateBesideUnsyncedOverwrite: entries of an earlier segment are overwritten, what is below them is truncated, and the
-// power goes before the new ones are durable: the old ones are there again.
+// TestTruncateBesideUnsyncedOverwrite: entries of an earlier segment are overwritten, those below them are truncated, and the power goes
+// before the new ones are durable. The old ones are there again.
 func TestTruncateBesideUnsyncedOverwrite(t *testing.T) {
 	fs := disk.NewMem()
 	l := openLog(t, fs)
@@ -239,8 +239,8 @@ func TestDamageAtEveryByte(t *testing.T) {
 	}
 }
 
-// TestTornFirstWriteOfSegment: the write that begins a segment carries its first record and a batch; if only the batch
-// arrives, the file must not be used again under the same number with the batch still in it.
+// TestTornFirstWriteOfSegment: the write that begins a segment carries its first record and a batch. If only the batch arrives, the file
+// must not be used again under the same number with the batch still in it.
 func TestTornFirstWriteOfSegment(t *testing.T) {
 	fs := disk.NewMem()
 	l := openLog(t, fs)

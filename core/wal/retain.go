@@ -1,7 +1,7 @@
 package wal
 
-// IndexBefore returns an index whose truncation leaves about the newest bytes of the log in place, counted in whole
-// segments: the caller keeps them for members that are behind. 0 if the log is not that large.
+// IndexBefore returns the index to truncate at so that about the newest bytes of the log stay, in whole segments. The caller keeps them for
+// members that are behind. 0 if the log is not that large.
 func (l *WAL) IndexBefore(bytes int64) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -15,8 +15,8 @@ func (l *WAL) IndexBefore(bytes int64) uint64 {
 	return 0
 }
 
-// IndexWithin is IndexBefore for a caller who bounds the files of the log: with the segment in use, the next one, spare ones and the rounding
-// to whole segments they take about so many bytes after the truncation. Where that would leave less than half for entries, it leaves half.
+// IndexWithin is IndexBefore for a caller that bounds the size of the log's files. After the truncation they take about bytes, including
+// the segment in use, the next one, spares and rounding. At least half of bytes is left for entries.
 func (l *WAL) IndexWithin(bytes int64) uint64 {
 	return l.IndexBefore(max(bytes/2, bytes-(maxSpares+3)*l.opt.SegmentBytes))
 }

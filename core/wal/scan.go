@@ -74,9 +74,9 @@ func (s *scanner) segmentHeader() (sh segmentHeader, end int64, ok bool, err err
 	return sh, segmentRecordLen, true, nil
 }
 
-// leftovers looks at what follows a bad record at off. claimed is the largest offset beyond off that any valid record of
-// this segment says was synced, 0 if none: then nothing that was ever acknowledged is missing. tornEnd is where the last
-// thing ends that might be taken for a record of this segment some day.
+// leftovers looks at what follows a bad record at off. claimed is the largest offset beyond off that a valid record of this segment claims
+// as synced, 0 if none. With 0, nothing acknowledged is missing. tornEnd is the end of the last bytes that could later be mistaken for a
+// record of this segment.
 func (s *scanner) leftovers(off int64) (claimed uint64, tornEnd int64, err error) {
 	for o := off; ; o += recordAlign {
 		b, err := s.view(o, recordHeaderLen)
@@ -109,9 +109,8 @@ type scanned struct {
 // visitor is told of every record in order. sh is set for a segment's first record, payload for a batch.
 type visitor func(seg *segment, off int64, h header, sh *segmentHeader, payload []byte) error
 
-// walk reads a whole log as recovery does, changing nothing. It stops at the first bad record and decides by the
-// rules of docs/formats/wal.md whether that is a torn tail or corruption; the latter is a *CorruptError. Files stay open
-// only if err is nil.
+// walk reads a whole log as recovery does, changing nothing. It stops at the first bad record. By the rules of docs/formats/wal.md that is
+// a torn tail, or corruption and a *CorruptError. Files stay open only if err is nil.
 func walk(d disk.FS, dir string, st start, visit visitor) (found scanned, err error) {
 	defer func() {
 		if err != nil {

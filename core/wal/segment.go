@@ -21,7 +21,7 @@ func parseSegmentName(name string) (number uint64, ok bool) {
 	return number, true
 }
 
-// segment is one file and the table of what it holds. Everything but the constants is guarded by Log.mu.
+// segment is one file and the table of its entries. Everything but the constants is guarded by Log.mu.
 type segment struct {
 	number uint64    // constant
 	name   string    // constant, base name

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/disk"
 )
 
-// TestStaleRecordAtABlocksEdge: what is written fills its last block with zeros, so an old record behind it is only whole where
-// the new records end with a block. There it has a good checksum, and the number of another segment.
+// TestStaleRecordAtABlocksEdge: a write fills its last block with zeros. So an old record behind it is only whole where the new records end
+// with a block. There it has a good checksum, and the number of another segment.
 func TestStaleRecordAtABlocksEdge(t *testing.T) {
 	fs := disk.NewMem()
 	l := openLog(t, fs)

@@ -2,9 +2,9 @@ package wal
 
 import "fmt"
 
-// Truncate lets go of the entries up to and including i, whose effects are durable elsewhere. They cannot be read any more
-// when it returns, and Term(i) answers for good; files go segment by segment. An i that is truncated already is fine; one
-// that is not synced is refused. Safe to call while the writer appends.
+// Truncate drops the entries up to and including i, whose effects are durable elsewhere. They cannot be read any more when it returns, and
+// Term(i) answers for good; files go segment by segment. An i that is truncated already is fine; one that is not synced is refused. Safe to
+// call while the writer appends.
 func (l *WAL) Truncate(i uint64) error {
 	l.startMu.Lock()
 	defer l.startMu.Unlock()
@@ -45,9 +45,9 @@ func (l *WAL) Truncate(i uint64) error {
 	return l.recycleAll(dropped)
 }
 
-// droppable is how many segments a crash at this moment could do without if all their entries were truncated. START must not
-// name a segment whose first record may be lost; and where entries were overwritten by a record that is not durable yet, the
-// old ones come back with the crash, and the segments that hold them must be there. The caller holds mu.
+// droppable returns how many segments a crash at this moment could do without if all their entries were truncated. START must not name a
+// segment whose first record may be lost. If a record that is not durable yet overwrites entries, a crash brings the old ones back, and
+// their segments must be there. The caller holds mu.
 func (l *WAL) droppable() int {
 	switch {
 	case l.replacing:
@@ -58,7 +58,7 @@ func (l *WAL) droppable() int {
 	return len(l.segs) - 1
 }
 
-// dropSegments takes the first n segments out of the log and returns those that nobody reads. The caller holds mu.
+// dropSegments takes the first n segments out of the log and returns those without readers. The caller holds mu.
 func (l *WAL) dropSegments(n int) (idle []*segment) {
 	for _, s := range l.segs[:n] {
 		s.dropped, s.rows = true, nil

@@ -1,6 +1,5 @@
-// Package wal keeps the local, durable copy of the commit log in preallocated, recycled segment files.
-// It stores raft entries and the hard state and knows nothing of raft's rules or of what an entry means.
-// Byte table and recovery rules: docs/formats/wal.md.
+// Package wal keeps the local, durable copy of the commit log in preallocated, recycled segment files. It stores raft entries and the hard
+// state and knows nothing of raft's rules or of an entry's meaning. Byte table and recovery rules: docs/formats/wal.md.
 package wal
 
 import (
@@ -20,7 +19,7 @@ type Entry struct {
 	Data        []byte
 }
 
-// HardState is what raft must find again after a crash.
+// HardState is raft's own state that must survive a crash.
 type HardState struct{ Term, Vote, Commit uint64 }
 
 // Batch is what one record holds. Both parts are optional; entries are consecutive, and replace everything from the first
@@ -36,8 +35,8 @@ type Options struct {
 	SegmentBytes int64
 	// CacheBytes bounds the newest entries kept in memory, 0 = 4 MiB. The last two batches are always kept.
 	CacheBytes int64
-	// Manual leaves out the background goroutine: the next segment is made when it is needed, by whoever appends. For
-	// simulation, where one goroutine drives everything.
+	// Manual leaves out the background goroutine: Append itself makes the next segment when needed. For simulation, where one goroutine
+	// drives everything.
 	Manual bool
 	// LogID seeds the checksums of a log that is created, 0 = random. For golden files.
 	LogID uint64
@@ -73,9 +72,9 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("log is corrupt: %s at offset %d: %s", e.File, e.Offset, e.Reason)
 }
 
-// WAL is an open log. One goroutine, the writer, calls Append, Sync and Reset; all other methods are safe for concurrent
-// use. A failed write or sync is final: every later call that writes answers the same error, since what the disk holds is
-// no longer known, and the caller stops the node.
+// WAL is an open log. One goroutine, the writer, calls Append, Sync and Reset; all other methods are safe for concurrent use. A failed
+// write or sync is final. The content of the disk is unknown from then on, so every later write returns the same error, and the caller
+// stops the node.
 type WAL struct {
 	fs   disk.FS
 	dir  string
@@ -84,7 +83,7 @@ type WAL struct {
 
 	// Owned by the writer.
 	cur    *segment // the last of segs, which Truncate may move meanwhile
-	gather gather   // what of cur is not in its file yet
+	gather gather   // the part of cur that is not in its file yet
 
 	mu        sync.Mutex // guards everything below; never held while reading or writing a file
 	start     start
@@ -211,7 +210,7 @@ func (l *WAL) Append(b Batch) error {
 			return l.fail(fmt.Errorf("append to log: %w", err))
 		}
 	}
-	// The record is put together where it waits to be written: a copy less of what may be a megabyte.
+	// The record is assembled in the gather buffer, which saves a copy of up to a megabyte.
 	rec := l.gather.room(int(align(size)))
 	if n := len(appendBatch(rec[:recordHeaderLen], b)); int64(n) != size {
 		return l.fail(fmt.Errorf("append to log: a batch of %d bytes took %d", size, n))
@@ -275,12 +274,11 @@ func (l *WAL) note(hs *HardState, entries []Entry, seg *segment, off, size int64
 	l.last = entries[len(entries)-1].Index
 }
 
-// switchSegment makes the prepared segment, of at least size bytes, the active one and gathers its first
-// record. Nothing may be written to the new segment before the old one is durable: recovery takes a segment's existence as
-// proof that the one before was complete.
+// switchSegment makes the prepared segment, of at least size bytes, the active one and gathers its first record. The old segment must be
+// durable before anything is written to the new one. Recovery takes a segment's existence as proof that its predecessor was complete.
 //
-// prep.mu is held until the new segment is the active one. Let go any sooner, and the background goroutine may ask for the
-// next number in between, get the one just taken, and put an empty file in the place of the segment being written.
+// prep.mu is held until the new segment is the active one. If it were released sooner, the background goroutine could ask for the next
+// number and get the one just taken. It would put an empty file in the place of the segment being written.
 func (l *WAL) switchSegment(size int64) error {
 	if err := l.Sync(); err != nil {
 		return err
@@ -330,7 +328,7 @@ func (l *WAL) Sync() error {
 	return nil
 }
 
-// Rest lets go of the entries that are kept for those who ask for the newest; they are read from the segments again.
+// Rest drops the cached newest entries; they are read from the segments again.
 func (l *WAL) Rest() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -131,7 +131,7 @@ func TestEntriesHonoursItsBounds(t *testing.T) {
 	}
 }
 
-// TestTailIsBounded: the cache gives way, but the last two batches stay whatever their size.
+// TestTailIsBounded: the cache gives way, but the last two batches stay at any size.
 func TestTailIsBounded(t *testing.T) {
 	opt := testOptions
 	opt.CacheBytes = 10 << 10
@@ -151,8 +151,8 @@ func TestTailIsBounded(t *testing.T) {
 	}
 }
 
-// TestEveryCrashPoint cuts the power during each call to the disk that an operation makes, with several fates for what was
-// not synced, and accepts only the state before or after.
+// TestEveryCrashPoint cuts the power during each call to the disk that an operation makes, with several fates for unsynced data. It accepts
+// only the state before or after.
 func TestEveryCrashPoint(t *testing.T) {
 	prepare := func(l *WAL) model {
 		var m model
@@ -292,8 +292,8 @@ func TestIdleLogMakesNoSync(t *testing.T) {
 	}
 }
 
-// TestSegmentsAreNumberedOnce asks for the next segment all the time while the writer goes from one to the next: no file may
-// be made under a number that is in use, or what was written to it is gone after a restart.
+// TestSegmentsAreNumberedOnce asks for the next segment all the time while the writer goes from one to the next. No file may be made under
+// a number in use, or its records are gone after a restart.
 func TestSegmentsAreNumberedOnce(t *testing.T) {
 	opt := Options{SegmentBytes: 4 << 10, CacheBytes: 1}
 	l, err := Open(disk.OS(), t.TempDir(), opt)
@@ -388,7 +388,7 @@ func TestReadersBesideWriter(t *testing.T) {
 	check(t, l.Close())
 }
 
-// TestRest lets go of what is kept in memory: entries are read from the segments, and what is appended follows.
+// TestRest drops the entries kept in memory: they are read from the segments, and appended ones follow.
 func TestRest(t *testing.T) {
 	l := openLog(t, disk.NewMem())
 	put(t, l, 1, 1, 20, 100)

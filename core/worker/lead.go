@@ -1,5 +1,5 @@
-// Package worker has what all workers of a cluster's leader have in common: beginning and ending with leadership, and proposing
-// in the term in which something was decided. The packages below it are the workers themselves.
+// Package worker is common to all workers of a cluster's leader. A worker begins and ends with leadership, and proposes in the term of its
+// decision. The packages below it are the workers themselves.
 //
 // It decides nothing about any machine and keeps no state; each worker's state is in its own package.
 package worker
@@ -13,8 +13,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/task"
 )
 
-// proposeTimeout bounds one command of a worker, and one confirmation that its member still leads. After it the worker looks at its
-// machine again: what was proposed may have taken effect meanwhile.
+// proposeTimeout bounds one command of a worker, and one confirmation that its member still leads. After it the worker looks at its machine
+// again: the proposal may have taken effect meanwhile.
 const proposeTimeout = 10 * time.Second
 
 // Member is what leader-side work needs of its node. *node.Node is the one; workertest.Member stands for it in tests of workers.
@@ -47,7 +47,7 @@ func Lead(m Member, lead func(term uint64, over <-chan struct{}), follow func(ov
 	}
 }
 
-// Propose proposes a part in the term in which it was decided, in the lane that goes first, and waits for its result, at most 10 s.
+// Propose proposes a part in the term in which it was decided, in the system lane. It waits for the result, at most 10 s.
 // node.ErrSuperseded says that the term is over and the command has no effect; the other errors are those of Node.Propose.
 func Propose(m Member, term uint64, p entry.Part) (*entry.Result, error) {
 	ctx, cancel := m.Tasks().Timeout(proposeTimeout)

@@ -33,8 +33,8 @@ func (r *roles) are(want ...uint64) func() bool {
 	}
 }
 
-// TestLeadFollowsLeadership: a worker leads in the terms in which its member does, is told of each once, and follows in between; one
-// that returns early waits for news, and all ends with the member.
+// TestLeadFollowsLeadership: a worker leads in its member's terms, is told of each once, and follows in between. One that returns early
+// waits for news, and all ends with the member.
 func TestLeadFollowsLeadership(t *testing.T) {
 	for _, patient := range []bool{true, false} {
 		m, r, ended := workertest.New(), &roles{}, make(chan struct{})

@@ -33,7 +33,7 @@ func (d *Door) judgeLevel(ctx context.Context, info *tap.Info) (context.Context,
 	}
 	last := ""
 	if len(asked) > 0 {
-		last = asked[len(asked)-1] // the gateway puts its own behind what a client named so
+		last = asked[len(asked)-1] // the gateway appends its own value to the client's
 	}
 	session, err := d.opts.Ack.Session(last)
 	if err != nil {
@@ -54,8 +54,8 @@ func (d *Door) ackSession(ctx context.Context) *ack.Session {
 	return s
 }
 
-// written holds back the result of a command until it is archived, if the call's session asks for that. bound is what the call waits
-// under.
+// written holds back the result of a command until it is archived, if the call's session asks for that. bound is the context that the call
+// waits under.
 func (d *Door) written(ctx, bound context.Context, res *entry.Result) error {
 	s := d.ackSession(ctx)
 	if s == nil {
@@ -75,9 +75,9 @@ func (d *Door) shown(ctx context.Context) error {
 	return d.gate(ctx, d.bounded(ctx), func(ctx context.Context) error { return s.Hold(ctx, d.node, index) })
 }
 
-// shownWith is shown for an answer that may hold room. What holds some waits for the first time without it, because an archive that is away
-// must not take room from those who do not wait for it: again says that the answer is to be made anew. room is given back but for a nil error
-// and no again.
+// shownWith is shown for an answer that may hold room. Such an answer waits for the first time without its room, because an archive that is
+// away must not take room from other clients. again says that the answer must be made anew. room is given back but for a nil error and no
+// again.
 func (d *Door) shownWith(ctx context.Context, room *room, waited *bool) (again bool, err error) {
 	if d.ackSession(ctx) == nil {
 		return false, nil
@@ -149,9 +149,9 @@ func (d *Door) gate(ctx, bound context.Context, wait func(context.Context) error
 	return etcderr.Of(err)
 }
 
-// notArchived answers a write that has taken effect and is not archived. It must not be sent again by a client library: so it is
-// DeadlineExceeded, but for etcd's Go client, which sends again, a put too, whatever is answered so while its own deadline has not come. It
-// says who it is with each call. It takes every other code than Unavailable for the end.
+// notArchived answers a write that has taken effect and is not archived. A client library must not send it again, so it is
+// DeadlineExceeded. The exception is etcd's Go client, which repeats any such call, even a put, until its own deadline. That client names
+// itself with each call. It takes every other code than Unavailable for the end.
 func notArchived(ctx context.Context, err *ack.NotArchived) error {
 	code := codes.DeadlineExceeded
 	if len(metadata.ValueFromIncomingContext(ctx, rpctypes.MetadataClientAPIVersionKey)) > 0 {
@@ -160,8 +160,8 @@ func notArchived(ctx context.Context, err *ack.NotArchived) error {
 	return status.Error(code, "etcdserver: "+err.Error())
 }
 
-// aboutMembers reports whether a call is about the members and not about what the log holds: who sees to a cluster whose archive is away must
-// be able to. What such a call changes in the log waits all the same.
+// aboutMembers reports whether a call is about the members and not about the log's content. The operator of a cluster whose archive is away
+// must still be able to make it. A change by such a call waits all the same.
 func aboutMembers(method string) bool {
 	return strings.HasPrefix(method, "/"+pb.Cluster_ServiceDesc.ServiceName+"/") || strings.HasPrefix(method, "/"+pb.Maintenance_ServiceDesc.ServiceName+"/") ||
 		strings.HasPrefix(method, "/"+healthpb.Health_ServiceDesc.ServiceName+"/")
@@ -171,7 +171,7 @@ func aboutMembers(method string) bool {
 type archivedStream struct {
 	grpc.ServerStream
 	d    *Door
-	once bool // what it sends is all of the state at its first message; and it waits no longer than a call does
+	once bool // it sends all of the state at its first message, and waits no longer than a call does
 	sent bool
 }
 

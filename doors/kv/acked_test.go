@@ -89,7 +89,7 @@ func TestAnswersOfAnArchiveSessionWaitForTheArchive(t *testing.T) {
 			t.Errorf("%s: %v", read.what, err)
 		}
 	}
-	// What is about the members, and a lease that is kept alive, is answered while the archive is away.
+	// Calls about the members, and a lease that is kept alive, are answered while the archive is away.
 	put(t, c, "k", "v")
 	lease = must(c.Grant(context.Background(), 60))(t).ID
 	must(c.Status(ctx, s.addr))(t)
@@ -138,7 +138,7 @@ func TestASerializableReadOfWhatIsArchivedGoesOn(t *testing.T) {
 			}
 		}
 	}
-	// What was put, begun or deleted meanwhile would be shown, and a linearizable read is of the present.
+	// Keys put, begun or deleted meanwhile would be shown, and a linearizable read is of the present.
 	for what, get := range map[string][]clientv3.OpOption{
 		"b/1": {clientv3.WithSerializable()},
 		"c/":  {clientv3.WithSerializable(), clientv3.WithPrefix(), clientv3.WithCountOnly()},
@@ -204,7 +204,7 @@ func TestEventsOfAnArchiveSessionAreArchived(t *testing.T) {
 		}
 		acktest.Held(t, s.node, "event", func() error {
 			e := <-events
-			for e.IsProgressNotify() && e.Header.Revision < revision { // of what was archived before
+			for e.IsProgressNotify() && e.Header.Revision < revision { // of earlier archived entries
 				e = <-events
 			}
 			if len(e.Events) != 1 || e.Header.Revision != revision || string(e.Events[0].Kv.Value) != fmt.Sprint(i) {
@@ -245,8 +245,8 @@ func versions(t *testing.T, c *clientv3.Client, key string) int64 {
 	return must(c.Get(context.Background(), key))(t).Kvs[0].Version
 }
 
-// late makes a write that is not archived by its deadline, and returns the answer. A machine that is busy elsewhere may not even have applied it
-// by then: that is another answer, and the write is made anew, under another name.
+// late makes a write that is not archived by its deadline, and returns the answer. A machine that is busy elsewhere may not even have
+// applied it by then. That is another answer, and the write is made anew, under another name.
 func late(t *testing.T, write func(name string) error) (name string, err error) {
 	t.Helper()
 	for i := range 1000 {
@@ -331,7 +331,7 @@ func TestWrittenButNotArchived(t *testing.T) {
 			}
 		})
 	}
-	// What has not taken effect, and what was only read, ends as ever when time is up.
+	// Refused writes and plain reads end as ever when time is up.
 	_, err := kv.Range(at("archive"), &pb.RangeRequest{Key: []byte("a")})
 	wantError(t, "range", err, rpctypes.ErrGRPCTimeout)
 	_, err = kv.Put(at("archive"), &pb.PutRequest{Key: []byte("a"), Lease: 99})
@@ -412,7 +412,7 @@ func TestTheGatewayTakesTheLevelFromAHeader(t *testing.T) {
 	}
 }
 
-// Whichever member a session is with, the archive is filled by the leader.
+// For a session with any member, the leader fills the archive.
 func TestAnArchiveSessionOnAFollower(t *testing.T) {
 	t.Parallel()
 	servers := serveThree(t, doorkv.Options{Ack: ack.Dial{Archiving: true}})

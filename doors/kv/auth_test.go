@@ -135,7 +135,7 @@ func TestPasswords(t *testing.T) {
 	}
 }
 
-// What alice, who may read and write a/ and read b/, may do and may not.
+// The calls that alice, who may read and write a/ and read b/, may make and may not.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	s := serve(t, cheap)
@@ -354,8 +354,8 @@ func TestSwitchedOffMeansNobodyIsAsked(t *testing.T) {
 	}
 }
 
-// TestUsersAreBoundedByMemory: every member has all users and roles in memory. What would add to them beyond this server's share is
-// refused with what to do; taking away still works.
+// TestUsersAreBoundedByMemory: every member has all users and roles in memory. Additions beyond this server's share are refused with the
+// remedy; removals still work.
 func TestUsersAreBoundedByMemory(t *testing.T) {
 	t.Parallel()
 	s := serve(t, doorkv.Options{BcryptCost: 4, MaxIdentBytes: func() int64 { return 200 }})

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfastdb/holdfast/doors/kv/watch"
 )
 
-// await watches [key, end) from revision from on, as a client would, and calls fn with every event until fn reports that
-// it has seen enough, or ctx ends. It is how locks and elections wait.
+// await watches [key, end) from revision from on, as a client would. It calls fn with every event until fn reports that it has seen enough,
+// or ctx ends. It is how locks and elections wait.
 func (d *Door) await(ctx context.Context, key, end []byte, from int64, fn func(e *kvmachine.Event) (done bool, err error)) error {
 	a, err := d.users.Access(ctx)
 	if err == nil {
@@ -73,8 +73,8 @@ func (s *awaitSink) Events(_ *watch.Watcher, batches []*watch.Batch, _ int64) er
 	return nil
 }
 
-// awaitTurn returns once no key under prefix that was created at or before maxCreate is left: the way etcd's recipes
-// queue for a lock. Each waiter watches only the one before it, so a release wakes one.
+// awaitTurn returns once no key under prefix that was created at or before maxCreate is left: the way etcd's recipes queue for a lock. Each
+// waiter watches only its predecessor, so a release wakes one.
 func (d *Door) awaitTurn(ctx context.Context, prefix []byte, maxCreate int64) error {
 	for {
 		last := kvpart.Range{Key: prefix, End: prefixEnd(prefix), Order: kvpart.SortDescend, Target: kvpart.SortByCreate, Limit: 1, MaxCreate: maxCreate}

@@ -13,13 +13,12 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// Beside makes the parts of a Txn that another door is about to commit in one command with a part of its own: the Txn, which is refused and
-// the command with it where a compare is false, and while authentication is on a pass before it, for the user of token. It judges what
-// is judged of a Txn that comes by this door: form, size, quota, permissions. Where code is not 0, an HTTP status, there are no parts, and text
-// says why in etcd's words; 503 may be tried again. t is not kept.
+// Beside makes the parts of a Txn that another door commits in one command with a part of its own. A false compare refuses the Txn and the
+// whole command. While authentication is on, a pass for the user of token comes first. Beside judges form, size, quota and permissions as
+// for a Txn through this door. If code, an HTTP status, is not 0, there are no parts and text has the reason in etcd's words; 503 may be
+// tried again. t is not kept.
 //
-// A command that is rejected because users or roles have changed (eident.OldRevision, eident.PassMissing) is to be made anew by another
-// call.
+// If a command is rejected because users or roles have changed (eident.OldRevision, eident.PassMissing), call Beside again.
 func (d *Door) Beside(ctx context.Context, token string, t *kvpart.Txn) (parts []entry.Part, code int, text string) {
 	parts, err := d.beside(ctx, token, t)
 	if err == nil {

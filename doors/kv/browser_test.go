@@ -9,8 +9,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A page of another site may neither write through the gateway or v2, nor, under a name that it made resolve to loopback, read; a
-// program may, and a page whose origin is allowed.
+// A page of another site may not write through the gateway or v2, nor read under a name that it made resolve to loopback. A program may,
+// and a page whose origin is allowed.
 func TestPagesOfOtherSitesDoNotWrite(t *testing.T) {
 	t.Parallel()
 	v2 := func(ctx *fasthttp.RequestCtx) { ctx.SetStatusCode(200) }

@@ -8,12 +8,12 @@ import (
 )
 
 // buffers is the memory that messages come in and that answers are encoded in. grpc's own pool clears every buffer that it gives out, to
-// its whole capacity: a message of 100 KB cost a megabyte of zeros. Whoever gets one from here overwrites all that it uses.
+// its whole capacity: a message of 100 KB cost a megabyte of zeros. A user of one from here must overwrite all the bytes that it uses.
 type buffers struct {
 	classes [largestBuffer - smallestBuffer + 1]sync.Pool
 }
 
-// Sizes of buffers, as powers of two. What is larger than the largest is not worth keeping.
+// Sizes of buffers, as powers of two. A larger buffer is not worth keeping.
 const (
 	smallestBuffer = 11
 	largestBuffer  = 20

@@ -15,7 +15,7 @@ func TestBuffersHaveTheSizeAskedFor(t *testing.T) {
 	}
 }
 
-// TestOnlyBuffersOfAClassAreKept: one that is smaller than its class would be given to somebody who needs more.
+// TestOnlyBuffersOfAClassAreKept: one that is smaller than its class would be given to a message that needs more.
 func TestOnlyBuffersOfAClassAreKept(t *testing.T) {
 	p := new(buffers)
 	for _, size := range []int{0, 100, 3000, 4095, 5000, 1 << 21} {

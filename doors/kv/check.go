@@ -10,7 +10,7 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// The checks below refuse, before anything is proposed, what etcd refuses there, with etcd's errors in etcd's order.
+// The checks below refuse, before anything is proposed, the requests that etcd refuses there, with etcd's errors in etcd's order.
 
 // errBadCompare answers a compare etcd's protocol has no meaning for. etcd lets an unknown result count as true; here it is
 // refused, because a condition of unknown meaning must not permit a write.
@@ -125,9 +125,9 @@ func (s span) end() string {
 // spans is a set of disjoint ranges in order.
 type spans []span
 
-// newSpans orders and merges ranges. Those that end before they begin cover nothing. That includes a range end of "\0",
-// although it means "to the last key": etcd does not see such a delete here, its clients rely on transactions that delete
-// everything and put one key, and what could go wrong with that is judged where the Txn is applied.
+// newSpans orders and merges ranges. Those that end before they begin cover nothing. That includes a range end of "\0", although it means
+// "to the last key". etcd does not see such a delete here, and its clients rely on transactions that delete everything and put one key. The
+// Txn's Apply judges possible conflicts.
 func newSpans(all []span) spans {
 	var s spans
 	for _, m := range all {
@@ -163,11 +163,11 @@ func (s spans) covers(key string) bool {
 	return i > 0 && key < s[i-1].to
 }
 
-// checkOverlap refuses a branch that writes a key twice: two puts of a key, or a put of a key a delete covers. The two
-// branches of a nested Txn exclude each other, so they may put the same key. It returns the branch's puts and deletes.
+// checkOverlap refuses a branch that writes a key twice: two puts of a key, or a put of a key a delete covers. The two branches of a nested
+// Txn exclude each other, so they may put the same key. It returns the branch's puts and deletes.
 //
-// Deletes are kept as a merged, sorted set: a request of 1.5 MiB can hold a hundred thousand operations, and comparing
-// each put with each delete would take minutes.
+// Deletes are kept as a merged, sorted set. A request of 1.5 MiB can hold a hundred thousand operations, and comparing each put with each
+// delete would take minutes.
 func checkOverlap(ops []kvpart.Op) (puts map[string]struct{}, deletes spans, err error) {
 	var own []span
 	for i := range ops {

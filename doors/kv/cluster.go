@@ -46,8 +46,8 @@ func (s *clusterServer) members() []*pb.Member {
 	return all
 }
 
-// after lists the members once a change that the leader has answered is known here too, or as they are if that takes too long,
-// because this member may be the one that was removed.
+// after lists the members once this member knows the change that the leader has answered. If that takes too long it lists them as they are,
+// because this member may be the removed one.
 func (s *clusterServer) after(ctx context.Context) []*pb.Member {
 	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

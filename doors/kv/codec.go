@@ -122,9 +122,9 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return fmt.Errorf("unmarshal %T: not a message of this door", v)
 }
 
-// mostFields is how many fields a message may have that protobuf reads: an empty element of a list takes two bytes of it, and sixteen of memory or more.
-// No client sends as many: the longest list is one of URLs. mostOfWatch is how many a message in a WatchRequest may have. One of them is a list of numbers,
-// which protobuf copies anew for each field that goes on with it.
+// mostFields bounds the fields of a message that protobuf reads. An empty element of a list takes two bytes of it, and sixteen of memory or
+// more. No client sends as many: the longest list is one of URLs. mostOfWatch bounds the fields of a message in a WatchRequest. One field
+// is a list of numbers, which protobuf copies for each field that extends it.
 const mostFields, mostOfWatch = 4096, 64
 
 // manyFields reports whether a message has more than most fields, or with watch one in it more than mostOfWatch. One that is malformed is protobuf's to

@@ -14,7 +14,7 @@ import (
 	kvv2 "github.com/holdfastdb/holdfast/doors/kv/v2"
 )
 
-// TestEveryAnswerAllowsThePagesThatMayAsk: whatever makes the answer, and however it leaves: whole, as a stream, or long after the request.
+// TestEveryAnswerAllowsThePagesThatMayAsk: for every source of an answer, whole, as a stream, or long after the request.
 func TestEveryAnswerAllowsThePagesThatMayAsk(t *testing.T) {
 	t.Parallel()
 	var handler atomic.Pointer[kvv2.Handler]

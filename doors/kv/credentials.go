@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// portCredentials tell the gRPC server what the port found out about a connection: the port makes the TLS handshake, because
-// what is negotiated decides whether the connection is gRPC at all.
+// portCredentials tell the gRPC server the port's findings about a connection. The port makes the TLS handshake, because its outcome
+// decides whether the connection is gRPC at all.
 type portCredentials struct{}
 
 // ServerHandshake returns the state of c's TLS, with the client's certificate if it showed one; nothing for cleartext.

@@ -9,10 +9,9 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// The decoders below read etcd's request messages from their wire form into the log's own structs. They accept and
-// refuse exactly what protobuf does: the last value of a field wins, a message field met twice is merged, unknown fields
-// and fields of the wrong wire type are skipped if they are well-formed. Every byte slice in the result aliases the
-// input.
+// The decoders below read etcd's request messages from their wire form into the log's own structs. They accept and refuse exactly what
+// protobuf does. The last value of a field wins, and a repeated message field is merged. Well-formed unknown fields and fields of the wrong
+// wire type are skipped. Every byte slice in the result aliases the input.
 
 var errWire = errors.New("malformed protobuf message")
 
@@ -165,10 +164,10 @@ func decodeDelete(b []byte, d *kvpart.DeleteRange) error {
 	return nil
 }
 
-// txnTraits are what the door must know of a Txn beyond what the log stores.
+// txnTraits are facts about a Txn that the door needs beyond the logged form.
 type txnTraits struct {
-	// writes: something other than a Range stands in a branch, so the Txn must go through the log. As in etcd a nested
-	// Txn counts as a write whatever it holds.
+	// writes: something other than a Range stands in a branch, so the Txn must go through the log. As in etcd a nested Txn counts as a
+	// write with any content.
 	writes bool
 	// allSerializable: every operation is a serializable Range, so no read-index round is needed.
 	allSerializable bool

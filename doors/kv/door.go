@@ -38,8 +38,8 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// Options tune a Door. The zero value is etcd's defaults. They are one long list because they are an operator's: each is a flag of
-// etcd's or ours, most without any bearing on another, and grouped they would only be harder to find.
+// Options tune a Door. The zero value is etcd's defaults. They are one long list because they are an operator's: each is a flag of etcd's
+// or ours. Most are independent of each other, and groups would only make them harder to find.
 type Options struct {
 	// TLS makes the door speak TLS; nil is cleartext. Set ClientAuth and ClientCAs in it to ask clients for certificates.
 	TLS *tls.Config
@@ -50,15 +50,15 @@ type Options struct {
 	MaxRequestBytes int
 	// MaxTxnOps bounds each list of a Txn. 0 = 128.
 	MaxTxnOps int
-	// MaxAnswerBytes bounds the keys and values of unary Ranges and reading Txns, of all together, from before one is read until its client has
-	// taken it; each is about twice in memory while it is encoded. One may have two thirds, over HTTP/1.1 one third. 0 = 48 MiB.
+	// MaxAnswerBytes bounds the keys and values of all unary Ranges and reading Txns together, from the read until the client has taken the
+	// answer. Each is about twice in memory while it is encoded. One may have two thirds, over HTTP/1.1 one third. 0 = 48 MiB.
 	MaxAnswerBytes int64
-	// MaxFlightBytes bounds the large requests (over 16 KiB by gRPC, 64 KiB by HTTP/1.1) that are anywhere between their
-	// first bytes and their answer; more of them are refused with "too many requests". 0 = 32 MiB.
+	// MaxFlightBytes bounds the large requests (over 16 KiB by gRPC, 64 KiB by HTTP/1.1) between their first bytes and their answer. More
+	// of them are refused with "too many requests". 0 = 32 MiB.
 	MaxFlightBytes int64
-	// MaxCallBytes bounds the memory of gRPC calls that are open, of their headers and of watches: 16 KiB for a stream, 2 KiB for a call that
-	// waits for its answer, 600 bytes and twice the keys for a watch. What does not fit is refused with "too many requests"; who is refused
-	// first: port.Options.CallBytes. 0 = 64 MiB.
+	// MaxCallBytes bounds the memory of open gRPC calls, their headers and watches. A stream takes 16 KiB, a call that waits for its answer
+	// 2 KiB, a watch 600 bytes and twice the keys. Calls beyond it are refused with "too many requests"; port.Options.CallBytes has the
+	// order. 0 = 64 MiB.
 	MaxCallBytes int64
 	// CallRoom says how many bytes of calls may be open at the moment, if that can be more than MaxCallBytes; nil: it cannot. Any goroutine.
 	CallRoom func() int64
@@ -77,7 +77,7 @@ type Options struct {
 	// RequestTimeout ends a request whose client set no earlier deadline. 0 = 7 s, which is etcd's at default settings.
 	RequestTimeout time.Duration
 	// NoLeaderTimeout is how long a member may be without a leader before streams that require one are ended. 0 = 3 s. After a third of it,
-	// an election timeout, what requires a leader is refused.
+	// an election timeout, calls that require a leader are refused.
 	NoLeaderTimeout time.Duration
 	// MaxConns bounds client connections of every kind. 0 = three quarters of the files the process may open.
 	MaxConns int
@@ -96,7 +96,7 @@ type Options struct {
 	KeepaliveMinTime, KeepaliveInterval, KeepaliveTimeout time.Duration
 	// V2 answers HTTP requests below /v2/ (doors/kv/v2); nil: they are not found.
 	V2 fasthttp.RequestHandler
-	// AuthToken says what tokens are: "simple" (the default), or "jwt,sign-method=RS256,pub-key=FILE,priv-key=FILE,ttl=5m". One
+	// AuthToken is the kind of tokens: "simple" (the default), or "jwt,sign-method=RS256,pub-key=FILE,priv-key=FILE,ttl=5m". One
 	// that makes no sense makes Serve fail; CheckAuthToken says so earlier.
 	AuthToken string
 	// ReadFile reads the key files AuthToken names.
@@ -154,7 +154,7 @@ func (o *Options) fill() {
 // be a hundredth of that, and a stream that has begun holds them until it ends. A token and a handful of headers fit many times.
 const maxHeaderList = 16 << 10
 
-// member is what the door needs of its node. *node.Node is the one; tests put a member without a log in its place.
+// member is the door's view of its node. *node.Node is the one; tests put a member without a log in its place.
 type member interface {
 	Propose(ctx context.Context, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
 	Linearize(ctx context.Context) error
@@ -175,7 +175,7 @@ type member interface {
 	ack.Member
 }
 
-// reader is what the door reads of the kv machine, by the contract in doors/kv/machine.
+// reader is the door's view of the kv machine, by the contract in doors/kv/machine.
 type reader interface {
 	Revision() (current, compacted int64)
 	Scrubbed() int64
@@ -221,7 +221,7 @@ type Door struct {
 	hub    *watch.Hub
 	marks  marks
 
-	badTokens error // what is wrong with Options.AuthToken; Serve returns it
+	badTokens error // the fault of Options.AuthToken; Serve returns it
 	pauses    pauses
 	large     chan struct{} // one token for each large answer that is being made; see withRoom
 	line      line          // of reads that wait for room for large answers
@@ -240,8 +240,8 @@ type Door struct {
 	wg       sync.WaitGroup
 }
 
-// New makes a door for n that reads the keys of m. v2 is what is counted of etcd's v2 API, nil if that is not offered. Nothing is
-// served until Serve.
+// New makes a door for n that reads the keys of m. v2 is the counters of etcd's v2 API, nil if that is not offered. Nothing is served until
+// Serve.
 func New(n *node.Node, m *kvmachine.Machine, v2 *v2machine.Stats, opts Options) *Door {
 	d := newDoor(n, m, n.Ident(), opts)
 	d.v2 = v2
@@ -283,8 +283,8 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 		grpc.MaxConcurrentStreams(opts.MaxConcurrentStreams),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: opts.KeepaliveMinTime, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: opts.KeepaliveInterval, Timeout: opts.KeepaliveTimeout}),
-		// Handlers run on goroutines that stay, with stacks that have grown already. A call for which none is free gets a goroutine of its
-		// own, whose stack is copied in the middle of the call: as many as callers usually wait at a time on so many processors.
+		// Handlers run on goroutines that stay, with stacks that have grown already. A call without a free one gets a goroutine of its own,
+		// whose stack is copied in the middle of the call. The number is the usual count of waiting callers on so many processors.
 		grpc.NumStreamWorkers(uint32(144 * runtime.GOMAXPROCS(0))),
 		// Fixed windows: the estimator would answer our small messages with pings. They do not bound what a client can make
 		// the server hold, since the server widens them for a large message; the port does that.
@@ -346,7 +346,7 @@ func (d *Door) Resume(c net.Conn) { d.port.Resume(c) }
 // Ops answers what probes and dashboards ask, for listeners that offer nothing else.
 func (d *Door) Ops() *ops.Ops { return d.ops }
 
-// CheckAuthToken says what is wrong with an Options.AuthToken, so that a server can refuse it before it starts anything.
+// CheckAuthToken returns the fault of an Options.AuthToken, so that a server can refuse it before it starts anything.
 func CheckAuthToken(spec string, readFile func(name string) ([]byte, error)) error {
 	return auth.CheckToken(spec, readFile)
 }
@@ -365,7 +365,7 @@ func (d *Door) Shutdown(ctx context.Context) error {
 	d.stopOnce.Do(func() { close(d.stopping) })
 	d.health.Shutdown()
 	d.users.Stop()
-	// HTTP first: what comes through the gateway is a call that the gRPC server waits for.
+	// HTTP first: a call of the gateway is one that the gRPC server waits for.
 	err := d.port.Shutdown(ctx)
 	_ = d.web.conn.Close() // no call uses it any more
 	done := make(chan struct{})

@@ -264,7 +264,7 @@ func TestAnEmptyServerHasASizeAndAHash(t *testing.T) {
 	}
 }
 
-// What etcdctl saves is a database of etcd's with its SHA-256 behind.
+// The file that etcdctl saves is a database of etcd's with its SHA-256 behind.
 func TestSnapshotIsEtcds(t *testing.T) {
 	t.Parallel()
 	s := serve(t, doorkv.Options{})

@@ -14,8 +14,8 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// electionServer is v3electionpb.Election: etcd's election recipe run by the server. A candidate is a key below the
-// election's name, owned by a lease; the oldest key leads, and its value is what the leader proclaims.
+// electionServer is v3electionpb.Election: etcd's election recipe run by the server. A candidate is a key below the election's name, owned
+// by a lease; the oldest key leads, and its value is the leader's proclamation.
 type electionServer struct {
 	epb.UnsafeElectionServer
 	d *Door

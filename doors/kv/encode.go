@@ -142,12 +142,12 @@ func marshal(m message, r *room) mem.BufferSlice {
 	return mem.BufferSlice{mem.NewBuffer(buf, from)}
 }
 
-// isApart reports whether a value is sent from where it lies, as a part of its own. A copy of a smaller one costs less than the part, and
-// the transport does not say when it lets go of one.
+// isApart reports whether a value is sent from where it lies, as a part of its own. A copy of a smaller value costs less than the part, and
+// the transport does not report when it releases a copy.
 func isApart(value []byte) bool { return !mem.IsBelowBufferPoolingThreshold(len(value)) }
 
-// apart encodes an answer around its large values, which stay where they are; nil: it has none. They are the answer's own memory, or
-// nobody changes them.
+// apart encodes an answer around its large values, which stay where they are; nil: it has none. The values are the answer's own memory, or
+// are never changed.
 func (a *rangeAnswer) apart(r *room) mem.BufferSlice {
 	kvs, large, inside := a.result.KVs, 0, 0
 	for i := range kvs {
@@ -178,7 +178,7 @@ func (a *rangeAnswer) apart(r *room) mem.BufferSlice {
 	}
 	b = appendBool(b, 3, a.result.More)
 	b = appendUint(b, 4, uint64(a.result.Count))
-	if r != nil { // given back with the last value: parts are sent in order, and let go of all together if they are not
+	if r != nil { // given back with the last value: the parts are sent in order, or all released together
 		last := &parts[len(parts)-1]
 		value := (*last).ReadOnlyData()
 		*last = mem.NewBuffer(&value, lent{r})

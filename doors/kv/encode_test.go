@@ -129,8 +129,8 @@ func TestMarshalPoolsLargeAnswers(t *testing.T) {
 	}
 }
 
-// TestLargeValuesAreSentFromWhereTheyLie: the bytes are those of any other answer, no large value is copied, and the room is given back
-// when the last part is let go of.
+// TestLargeValuesAreSentFromWhereTheyLie: the bytes are those of any other answer, and no large value is copied. The room is given back
+// when the last part is released.
 func TestLargeValuesAreSentFromWhereTheyLie(t *testing.T) {
 	for _, sizes := range [][]int{{1025}, {100, 1024, 5000, 0, 20000, 7}, {3000, 4000}} {
 		var kvs []kvpart.KeyValue

@@ -76,8 +76,8 @@ func TestLargeRequestsInFlightAreBounded(t *testing.T) {
 	wg.Wait()
 }
 
-// TestHalfALargeRequestIsInFlight: what has begun to come takes memory, whether the rest comes or not. A client that begins
-// more than there is room for hears so at once, from a call of any kind, and is not made to send it all first.
+// TestHalfALargeRequestIsInFlight: a begun request takes memory, whether the rest comes or not. A client that begins more than there is
+// room for hears so at once, from a call of any kind. It hears so before it has sent it all.
 func TestHalfALargeRequestIsInFlight(t *testing.T) {
 	t.Parallel()
 	conn := serveFake(t, newFakeMember(), Options{MaxFlightBytes: 3 << 20})
@@ -215,8 +215,8 @@ func TestStepsShareOneWait(t *testing.T) {
 	})
 }
 
-// TestRoomComesInTurn: a read that asks for less, or at the right moment, does not get the room that another read waits for. One that gives up is in
-// nobody's way.
+// TestRoomComesInTurn: a read that asks for less, or at the right moment, does not get the room that another read waits for. One that gives
+// up blocks no other.
 func TestRoomComesInTurn(t *testing.T) {
 	t.Parallel()
 	const mib, all = 1 << 20, 24 << 20

@@ -22,8 +22,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestGatewayWatchesThatLagHoldLittle: what waits for clients of the gateway who read slowly is not in memory but for one message of each that
-// there is room for. None of them is cut, and each hears of everything.
+// TestGatewayWatchesThatLagHoldLittle: slow clients of the gateway have in memory only one message each, for which there is room. None of
+// them is cut, and each hears of everything.
 func TestGatewayWatchesThatLagHoldLittle(t *testing.T) {
 	const watches, events, room = 40, 3000, 6 << 20
 	s := serve(t, doorkv.Options{MaxAnswerBytes: room})

@@ -130,7 +130,7 @@ func (d *Door) guardUnary(ctx context.Context, req any, info *grpc.UnaryServerIn
 	return resp, err
 }
 
-// onClientLibrary reports whether etcd serves a method with its own client library, whose errors have other codes.
+// onClientLibrary reports whether etcd serves a method with its own client library, which has other error codes.
 func onClientLibrary(method string) bool {
 	return strings.HasPrefix(method, "/"+lpb.Lock_ServiceDesc.ServiceName+"/") || strings.HasPrefix(method, "/"+epb.Election_ServiceDesc.ServiceName+"/")
 }

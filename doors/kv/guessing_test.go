@@ -111,8 +111,8 @@ func TestEveryNameCostsTheSame(t *testing.T) {
 		}},
 		{"Basic", func(user string) { s.door.RootBasic("192.0.2."+user, user, "x") }},
 	} {
-		// The least of several rounds is what a comparison costs. A name that is refused without one stays far below it, however many
-		// rounds there are, so more of them may be played until every name has been seen to cost enough.
+		// The least of several rounds is the cost of a comparison. A name that is refused without one stays far below it in any number of
+		// rounds. So more rounds may be played until every name has been seen to cost enough.
 		least, cheap := map[string]time.Duration{}, ""
 		for round := range 12 {
 			for _, user := range []string{"root", "nobody", "alice", "cert"} {

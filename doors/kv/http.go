@@ -21,9 +21,9 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// web is everything on the port that is not gRPC: who may ask, and who answers which path.
+// web is everything on the port that is not gRPC: its permissions, and the handler of each path.
 type web struct {
-	cors, hosts []string // "*" stands for any; none: nobody is told anything, and any host will do
+	cors, hosts []string // "*" stands for any; none: no origin is allowed, and any host will do
 	v2          fasthttp.RequestHandler
 	rest        http.Handler            // the gateway and ops
 	adapted     fasthttp.RequestHandler // rest, for HTTP/1.1
@@ -33,8 +33,8 @@ type web struct {
 	named func() bool
 }
 
-// valuesOfAnOp is how many values of JSON an operation of a Txn has, its fields and the objects around them, if most of them are given; leastOps for how
-// many operations there is room if no list of a Txn may have as many.
+// valuesOfAnOp is the number of JSON values of a Txn's operation with most fields given, including the objects around them. leastOps is the
+// number of operations with room if no list of a Txn may have as many.
 const valuesOfAnOp, leastOps = 8, 1024
 
 const v2Prefix = "/v2/"
@@ -120,7 +120,7 @@ func (w *web) http1(ctx *fasthttp.RequestCtx) {
 	w.adapted(ctx)
 }
 
-// refusal says why a request about keys is not answered to a page in somebody's browser, "" if it is.
+// refusal returns why a request about keys is not answered to a page in a browser, "" if it is.
 func (w *web) refusal(ctx *fasthttp.RequestCtx) string {
 	if path := ctx.Path(); !bytes.HasPrefix(path, []byte(v2Prefix)) && !forGateway(string(path)) {
 		return ""
@@ -170,8 +170,8 @@ func forGateway(path string) bool {
 	return slices.ContainsFunc(gateway.Prefixes, func(p string) bool { return strings.HasPrefix(path, p) })
 }
 
-// showsName reports whether a client's certificate names a user. The gateway's own calls do not carry the certificate, so its
-// client would be taken for no user or for the owner of its token: it is told instead, as in etcd.
+// showsName reports whether a client's certificate names a user. The gateway's own calls do not carry the certificate, so its client would
+// be taken for no user or for the owner of its token. As in etcd it is told so instead.
 func showsName(state *tls.ConnectionState) bool {
 	if state == nil {
 		return false
@@ -181,7 +181,7 @@ func showsName(state *tls.ConnectionState) bool {
 	})
 }
 
-// What a page of another origin may do once that origin is allowed at all; etcd's words.
+// The permissions of a page of another, allowed origin; etcd's words.
 const (
 	corsMethods = "POST, GET, OPTIONS, PUT, DELETE"
 	corsHeaders = "accept, content-type, authorization"

@@ -13,13 +13,13 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// inflated is what a message of a compressed call is decoded into: the value of the handler, with the room that its inflated bytes take. The
-// codec finds it in the place of the value. It belongs to the goroutine that receives the message.
+// inflated is the decoded form of a message of a compressed call: the value of the handler, with the room of its inflated bytes. The codec
+// finds it in the place of the value. It belongs to the goroutine that receives the message.
 type inflated struct {
 	into  any
 	d     *Door
 	from  *port.From // nil: a call of this process
-	drawn int64      // bytes; who receives the message gives them back with port.Deflated
+	drawn int64      // bytes; the receiver of the message gives them back with port.Deflated
 	err   error      // why the message could not be inflated, in the words of etcd's gRPC server; nil: it was
 }
 
@@ -47,12 +47,12 @@ func (m *inflated) decode(c codec, data mem.BufferSlice) error {
 		default:
 			m.err = status.Error(codes.Internal, "grpc: "+m.err.Error())
 		}
-		return nil // who receives the message finds err; the gRPC server would put words of its own around it
+		return nil // the receiver of the message finds err; the gRPC server would put words of its own around it
 	}
 	return c.Unmarshal(data, m.into)
 }
 
-// inflateUnary runs handler for a call whose message may be in gzip. What the message takes is given back when the handler has ended.
+// inflateUnary runs handler for a call whose message may be in gzip. The room for the message is given back when the handler has ended.
 func (d *Door) inflateUnary(srv any, ctx context.Context, dec func(any) error, guard grpc.UnaryServerInterceptor, handler unaryHandler) (any, error) {
 	from := client(ctx)
 	var drawn int64

@@ -26,8 +26,8 @@ func streamed(ctx context.Context) *inTurn {
 	return s
 }
 
-// copies is how often a message of the gateway's is in memory while it is on its way: as events, encoded, in the gateway's connection, decoded,
-// as JSON, which is a third longer, and as a part of the answer.
+// copies is the number of copies of a gateway's message in memory on its way. They are the events, encoded, in the gateway's connection,
+// decoded, as JSON (a third longer), and as a part of the answer.
 const copies = 6
 
 // ready waits until a message of n bytes may be made, and has room for it and for no more. Nil is ready at once.
@@ -49,7 +49,7 @@ func (s *inTurn) ready(ctx context.Context, n int64) error {
 		s.out.Keep(cost)
 		return nil
 	}
-	s.out.Keep(0) // who waits for room holds none
+	s.out.Keep(0) // while it waits for room it holds none
 	return s.out.Take(ctx, cost)
 }
 

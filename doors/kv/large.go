@@ -20,19 +20,19 @@ import (
 )
 
 const (
-	// freeAnswer is what an answer may hold without being counted: most are far smaller, and an open call counts for as much.
+	// freeAnswer is the uncounted size of an answer: most are far smaller, and an open call counts for as much.
 	freeAnswer = 4 << 10
 	// crowdedAnswer is what any read may hold while it is made, even when answers have no room.
 	crowdedAnswer = 64 << 10
-	// smallAnswer is what is taken for a read before it is known how much it reads. Most read far less.
+	// smallAnswer is the room taken for a read before its size is known. Most read far less.
 	smallAnswer = 1 << 20
 	// largeAnswers is how many reads may make an answer of more than smallAnswer at a time. Clients that take their answers slowly do not count
 	// here.
 	largeAnswers = 2
 )
 
-// room is the right to hold an answer. It is given back when the transport has let go of the encoded bytes, which a slow
-// client can delay for long; until then they are in memory.
+// room is the right to hold an answer. It is given back when the transport has released the encoded bytes, which a slow client can delay
+// for long. Until then they are in memory.
 type room struct{ held *holding }
 
 // holding is a separate object so that the cleanup of an unreachable room can still release it.
@@ -41,7 +41,7 @@ type holding struct {
 	port  *port.Port
 	from  *port.From // nil: a call from this process
 	bytes int64
-	line  *line // nil: nobody is told
+	line  *line // nil: no waiter to wake
 }
 
 func (h *holding) release() {
@@ -113,8 +113,8 @@ func (d *Door) waitForRoom(ctx, bound context.Context, from *port.From, n int64)
 	}
 }
 
-// noRoom is the error of a read that waited for room in vain. Where the client's own deadline ended the wait (it ends both contexts), that is
-// the error: "too many requests" is not what a client expects that gave up by itself.
+// noRoom is the error of a read that waited for room in vain. If the client's own deadline ended the wait (it ends both contexts), that is
+// the error. A client that gave up by itself does not expect "too many requests".
 func noRoom(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return etcderr.Of(err)
@@ -150,9 +150,10 @@ func asker(ctx context.Context) (uint64, bool) {
 	return n, err == nil
 }
 
-// withRoom runs read with what a small answer may hold and, should that not do, again with what large ones may, when there is room for it.
-// What one takes is not known before it is read, so there are steps: what the failed attempt says of the size, if it does, a third of all room,
-// and two thirds. size is how large the answer is that was read. The room, nil for one that needs none, goes with the answer to marshal.
+// withRoom runs read with the room of a small answer. If that does not suffice it runs read again with the room of a large one, when there
+// is some. The size is not known before the read, so there are steps. They are the size in the failed attempt's error if it has one, a
+// third of all room, and two thirds. size is how large the answer is that was read. The room, nil for one that needs none, goes with the
+// answer to marshal.
 func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, size func() int64) (*room, error) {
 	from := d.account(ctx)
 	small := min(smallAnswer, d.opts.MaxAnswerBytes/3)
@@ -185,7 +186,7 @@ func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, si
 	d.port.AnswerGone(from, small)
 	third := d.opts.MaxAnswerBytes / 3
 	most := 2 * third
-	about := true // what the failed attempt says is worth something
+	about := true // the failed attempt's size is of use
 	if from.Asks() {
 		most, about = third, false // as JSON it takes twice as much
 	}
@@ -202,7 +203,7 @@ func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, si
 	return nil, etcderr.Of(err)
 }
 
-// nextStep is what an answer that was too large for step may have at the next attempt: about what it needs, if that is known, with a margin.
+// nextStep is the bound for the next attempt of an answer that was too large for step. It is about its known size, if any, with a margin.
 func nextStep(err error, about bool, step, third, most int64) int64 {
 	next := third
 	var large *kvmachine.TooLargeError

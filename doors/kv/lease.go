@@ -45,11 +45,11 @@ func (s *leaseServer) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (
 	return &pb.LeaseGrantResponse{Header: s.d.pbHeader(res.Revision), ID: res.ID, TTL: res.TTL}, nil
 }
 
-// crowdedTTL, in seconds, is the most a lease may ask for once half of the room for leases is taken: so the rest goes to
-// clients that keep renewing.
+// crowdedTTL, in seconds, is the longest lease granted once half of the room for leases is taken. The rest then goes to clients that keep
+// renewing.
 const crowdedTTL = 3600
 
-// admitLease refuses a lease that there is no room for, here: what members have room for may differ, and is in no log.
+// admitLease refuses a lease without room, here: members' room may differ, and is in no log.
 func (d *Door) admitLease(ttl int64) error {
 	n, room := int64(d.kv.LeaseCount()), d.opts.MaxLeaseBytes()/kvmachine.LeaseBytes
 	switch {
@@ -170,8 +170,8 @@ func (s *leaseServer) LeaseLeases(ctx context.Context, _ *pb.LeaseLeasesRequest)
 	return resp, nil
 }
 
-// keepAliveWindow is how many renewals of one stream may be under way. A client that keeps many leases sends them all on
-// one stream, and each waits for a round among the members: one by one, a hundred leases would take a hundred rounds.
+// keepAliveWindow is how many renewals of one stream may be under way. A client with many leases renews them all on one stream, and each
+// renewal waits for a round among the members. One by one, a hundred leases would take a hundred rounds.
 const keepAliveWindow = 64
 
 // keepAliveRequest is a LeaseKeepAliveRequest.
@@ -222,9 +222,9 @@ func (d *Door) newAnswer(id int64) keepAliveAnswer {
 	return keepAliveAnswer{header: d.header(revision, 0), id: id}
 }
 
-// LeaseKeepAlive answers in the order of the requests. As long as renewals wait for nobody, one goroutine reads a request, renews the lease and
-// sends the answer: handing each renewal to another goroutine cost a third of the CPU. From the first one that has to wait on, another goroutine
-// reads, so that renewals wait together.
+// LeaseKeepAlive answers in the order of the requests. While no renewal has to wait, one goroutine reads a request, renews the lease and
+// sends the answer. Handing each renewal over cost a third of the CPU. From the first waiting renewal on, another goroutine reads, so that
+// renewals wait together.
 func (s *leaseServer) LeaseKeepAlive(stream pb.Lease_LeaseKeepAliveServer) error {
 	var req keepAliveRequest
 	for {
@@ -244,7 +244,7 @@ func (s *leaseServer) LeaseKeepAlive(stream pb.Lease_LeaseKeepAliveServer) error
 	}
 }
 
-// renewAtOnce renews a lease if nobody has to be asked for that: this member is alone, and need not know who its clients are.
+// renewAtOnce renews a lease if no other member has to confirm it: this member is alone, and need not know its clients.
 func (d *Door) renewAtOnce(id int64) (ttl int64, ok bool) {
 	if enabled, _ := d.users.Catalogue(); enabled || d.opts.Leases == nil {
 		return 0, false

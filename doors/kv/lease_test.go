@@ -22,7 +22,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestLeasesAreBoundedByMemory: every member has all leases in memory, and anybody may ask for one.
+// TestLeasesAreBoundedByMemory: every member has all leases in memory, and any client may ask for one.
 func TestLeasesAreBoundedByMemory(t *testing.T) {
 	t.Parallel()
 	s := serve(t, doorkv.Options{MaxLeaseBytes: func() int64 { return 10 * 128 }})
@@ -228,7 +228,8 @@ func TestLockExcludes(t *testing.T) {
 	}
 }
 
-// TestGivenUpAtAnyTime: whenever a caller without a lease of its own gives up, also while its key is being made, nothing of it stands in the way of others.
+// TestGivenUpAtAnyTime: a caller without a lease of its own gives up, also while its key is being made. Nothing of it stands in the way of
+// others.
 func TestGivenUpAtAnyTime(t *testing.T) {
 	t.Parallel()
 	s := serve(t, doorkv.Options{})

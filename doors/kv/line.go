@@ -7,8 +7,9 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// line is the reads that wait for room for large answers, in the order in which they came. Without a line, room goes to the read that looks at the
-// right moment: of four clients that read lists one waited five times as long as the others. Its methods may be called from any goroutine.
+// line is the reads that wait for room for large answers, in the order in which they came. Without a line, room goes to the read that looks
+// at the right moment. Of four clients that read lists, one waited five times as long as the others. Its methods may be called from any
+// goroutine.
 type line struct {
 	mu    sync.Mutex
 	waits []*place // guarded by mu
@@ -17,7 +18,7 @@ type line struct {
 // place is one read that waits.
 type place struct {
 	turn chan struct{} // capacity 1: room has come, or a place before this one has gone
-	from *port.From    // whose read it is, nil: of this process itself; it never changes
+	from *port.From    // the read's account, nil: of this process itself; it never changes
 }
 
 // enter takes the last place.

@@ -37,8 +37,8 @@ func (d *Door) session(ctx context.Context, lease int64) (int64, error) {
 	return res.ID, nil
 }
 
-// abandon ends the lease of a caller without one whose Txn failed: whether it was carried out, or will be, is not known, and nobody else knows of its key. Deleting
-// the key would do nothing if that came before the Txn; without the lease either order comes to the same. asked is what the caller came with.
+// abandon ends the lease of a caller without one whose Txn failed with an unknown outcome; no other client knows its key. Deleting the key
+// would do nothing if that came before the Txn; revoking the lease works in either order. asked is the lease that the caller named.
 func (d *Door) abandon(ctx context.Context, asked, lease int64) {
 	if asked == 0 {
 		_, _ = d.propose(context.WithoutCancel(ctx), node.LaneSystem, &kvpart.Part{Revoke: &kvpart.LeaseRevoke{IDs: []int64{lease}}})

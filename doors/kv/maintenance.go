@@ -34,7 +34,7 @@ const APIVersion = apiVersion
 // for one that is not there.
 const emptyBytes = 4 << 10
 
-// size is the size of the database as etcd's clients are told it: keys and values with history, and what is there without them.
+// size is the database size shown to etcd's clients: keys and values with history, and a constant part.
 func (d *Door) size() int64 {
 	size, _ := d.kv.Size()
 	return size + emptyBytes
@@ -125,7 +125,7 @@ func (s *maintenanceServer) Defragment(ctx context.Context, _ *pb.DefragmentRequ
 	return &pb.DefragmentResponse{}, nil
 }
 
-// Hash is etcd's hash of a whole database file. Members here have no equal files, so it is the hash of what is visible.
+// Hash is etcd's hash of a whole database file. Members here have no equal files, so it is the hash of the visible content.
 func (s *maintenanceServer) Hash(ctx context.Context, _ *pb.HashRequest) (*pb.HashResponse, error) {
 	if err := s.d.users.MayAdminister(ctx); err != nil {
 		return nil, err
@@ -155,8 +155,8 @@ func (s *maintenanceServer) HashKV(ctx context.Context, r *pb.HashKVRequest) (*p
 // snapshotChunkBytes is the size of the pieces a snapshot leaves in.
 const snapshotChunkBytes = 64 << 10
 
-// Snapshot streams a database file of etcd's with the SHA-256 of all of it behind, as etcd does: what etcdutl restores and an etcd
-// goes on from. The file is made first, in the data directory; a second call waits until the first one's is gone.
+// Snapshot streams a database file of etcd's followed by the SHA-256 of all of it, as etcd does; etcdutl restores it. The file is made
+// first, in the data directory. A second call waits until the first one's file is removed.
 func (s *maintenanceServer) Snapshot(_ *pb.SnapshotRequest, stream pb.Maintenance_SnapshotServer) error {
 	if err := s.d.users.MayAdminister(stream.Context()); err != nil {
 		return err

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// marks say which index of the log has to be archived for a revision to be: an event is told to an archive session when its own entry is,
-// also while what came later is not. The zero marks are ready. Any goroutine.
+// marks tell which index of the log must be archived for a revision to be archived. An archive session hears of an event when its own entry
+// is archived, even if later entries are not. The zero marks are ready. Any goroutine.
 type marks struct {
 	mu    sync.Mutex
 	known int64  // guarded by mu: every revision up to here is archived
@@ -32,7 +32,7 @@ func (m *marks) add(now mark) {
 		return
 	}
 	if k := len(m.list); k > 0 && now.revision <= m.list[k-1].revision {
-		return // the one that is there is the closer one, or as close
+		return // the existing mark is at least as close
 	}
 	for k := len(m.list); k > 0 && m.list[k-1].index >= now.index; k-- { // two were made at once, and this one says more
 		m.list = m.list[:k-1]
@@ -79,7 +79,7 @@ func (m *marks) settle(archived uint64) {
 	m.list = slices.Delete(m.list, 0, k)
 }
 
-// markNow notes what is current. The revision is looked at first: what it stands for is then in the index.
+// markNow notes what is current. The revision is looked at first: its entry is then in the index.
 func (d *Door) markNow() mark {
 	revision, _ := d.kv.Revision()
 	now := mark{revision: revision, index: d.node.ReadIndex()}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Whatever was noted of a history, and when: no revision is taken for archived before its own entry is; and one that was noted by itself waits for
-// no other.
+// For any marks of a history, in any order: no revision is taken for archived before its own entry is. One that was noted by itself waits
+// for no other.
 func TestARevisionIsArchivedWithItsEntry(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -63,7 +63,7 @@ func TestShutdownEndsStreams(t *testing.T) {
 	wantError(t, "watch", err, rpctypes.ErrGRPCStopped)
 }
 
-// TestThreeMembers: every member serves everything, whichever leads.
+// TestThreeMembers: every member serves everything, under any leader.
 func TestThreeMembers(t *testing.T) {
 	t.Parallel()
 	servers := serveThree(t, doorkv.Options{})
@@ -95,7 +95,7 @@ func TestThreeMembers(t *testing.T) {
 	for i := range 50 {
 		value := fmt.Sprint(i)
 		rev := put(t, a, "w/a", value)
-		// What one member acknowledged, every other reads.
+		// A write that one member acknowledged is read at every other.
 		for _, c := range clients {
 			got := must(c.Get(ctx, "w/a"))(t)
 			if string(got.Kvs[0].Value) != value || got.Header.Revision < rev {

@@ -116,8 +116,8 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 	want("after the watches", now, "etcd_debugging_mvcc_slow_watcher_total", 0)
 }
 
-// TestMetricsHaveTheNamesAlertsAreWrittenWith names what the alerts and the dashboard that come with etcd ask for, but for what they
-// ask of other members: that is in TestPeerMetrics.
+// TestMetricsHaveTheNamesAlertsAreWrittenWith has the names in the alerts and the dashboard that come with etcd, except those of other
+// members: TestPeerMetrics has these.
 func TestMetricsHaveTheNamesAlertsAreWrittenWith(t *testing.T) {
 	t.Parallel()
 	samples := serve(t, doorkv.Options{}).scrape(t)

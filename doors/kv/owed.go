@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Owed says what requests have taken and not given back, "" if nothing (port.Port.Owed): watches are in it too. After Shutdown it is ""
+// Owed names the resources that requests have not given back, "" if none (port.Port.Owed): watches are in it too. After Shutdown it is ""
 // once the garbage collector has found the answers that no transport has taken. Any goroutine.
 func (d *Door) Owed() string {
 	all := d.port.Owed()

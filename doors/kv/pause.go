@@ -20,13 +20,13 @@ var (
 const (
 	// refusalPause is how long a call that was turned away waits for its answer.
 	refusalPause = 500 * time.Millisecond
-	// streamWindow is what a client may send on a stream before the server wants more. So much of a message that was turned
-	// away may be in memory until the call is answered.
+	// streamWindow is a client's window on a stream before the server wants more. So much of a message that was turned away may be in
+	// memory until the call is answered.
 	streamWindow = 64 << 10
 )
 
-// pauses slows down clients that are turned away. They hear it at the first bytes of a message and most begin the next at once:
-// a hundred such clients took more of a small machine than the requests for which there was room.
+// pauses slows down clients whose messages are turned away. They hear it at the first bytes of a message, and most begin the next at once.
+// A hundred such clients took more of a small machine than the admitted requests.
 type pauses struct {
 	limit int64 // calls that may wait at a time; the others are answered at once
 	now   atomic.Int64

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestPeerMetrics: each of three members says under etcd's names what it and each other one have said to each other, labelled by
-// the other's id; and when one goes, the others' alerts can see it.
+// TestPeerMetrics: each of three members exports under etcd's names its traffic with each other one, labelled by the other's id. When one
+// goes, the others' alerts can see it.
 func TestPeerMetrics(t *testing.T) {
 	servers := serveThree(t, doorkv.Options{})
 	id := func(s *server) string { return fmt.Sprintf("%x", s.node.Status().MemberID) }

@@ -10,8 +10,8 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// The quota is judged here, before a command is proposed, never while it is applied: members may have different quotas
-// and must still come to the same state.
+// The quota is judged here, before a command is proposed, never at Apply. Members may have different quotas and must still come to the same
+// state.
 
 const (
 	// The overhead that etcd counts for a key and for a lease.
@@ -46,8 +46,8 @@ func (d *Door) admitChange() error {
 	return nil
 }
 
-// admitWrite refuses a change that takes cost bytes of room when there is none, and raises the NOSPACE alarm, which then
-// holds for all members until it is disarmed.
+// admitWrite refuses a change of cost bytes when there is no room for it. It then raises the NOSPACE alarm, which holds for all members
+// until it is disarmed.
 func (d *Door) admitWrite(ctx context.Context, cost int64) error {
 	full := false
 	for _, a := range d.kv.Alarms() {

@@ -13,8 +13,8 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// rangeCall keeps a copy of the request, because reading happens after the transport's buffer is gone, and holds the
-// answer, which may refer to that copy: the codec gives the call back to the pool once it has encoded it.
+// rangeCall keeps a copy of the request, because the transport's buffer is freed before the read. It also holds the answer, which may refer
+// to that copy. The codec gives the call back to the pool once it has encoded it.
 type rangeCall struct {
 	req          kvpart.Range
 	serializable bool
@@ -118,16 +118,16 @@ func handleRangeStream(srv any, stream grpc.ServerStream) error {
 			return etcderr.Of(err)
 		}
 	}
-	if err := d.shown(ctx); err != nil { // before it holds room; what it sends waits too, for what was added meanwhile
+	if err := d.shown(ctx); err != nil { // before it holds room; each chunk waits too, for entries added meanwhile
 		return err
 	}
 	if c.req.Target != kvpart.SortByKey {
 		return d.sortedStream(stream, c)
 	}
-	// Header, more and count belong on the last chunk only, so each chunk is sent when the next one is there. All are of the
-	// revision of the first: once the permission for that one stands, it stands for all.
+	// Header, more and count belong on the last chunk only, so each chunk is sent when the next one is there. All are of the revision of
+	// the first: once the permission for that one stands, it stands for all.
 	//
-	// What is held at a time are the chunk that waits, the one that is read and the one that the client has not taken.
+	// At most three chunks are held: the waiting one, the one being read, and the one that the client has not taken.
 	from := client(ctx)
 	if err := d.waitForRoom(ctx, d.bounded(ctx), from, 3*streamChunkBytes); err != nil {
 		return err
@@ -184,7 +184,7 @@ func (d *Door) sortedStream(stream grpc.ServerStream, c *rangeCall) error {
 	var room *room
 	defer func() { room.giveBack() }()
 	err := d.users.Reading(ctx, func(a *auth.Access) error { return a.May(eident.Read, c.req.Key, c.req.End) }, func() (err error) {
-		room.giveBack() // of a first attempt, whose permissions have changed since
+		room.giveBack() // of a first attempt; its permissions have changed since
 		room, err = d.withRoom(ctx, func(maxBytes int64) (err error) {
 			res, revision, err = d.read(&c.req, maxBytes)
 			return err

@@ -23,9 +23,9 @@ var ErrForeignRequest = errors.New("a request of a kind that etcd 3.7 does not h
 // minReplayTTL is the shortest lease an etcd with its default timeouts grants, in seconds.
 const minReplayTTL = 2
 
-// Replay translates one request out of an etcd's log (etcdserverpb.InternalRaftRequest) into the command that has the same effects
-// here, judged by the users and alarms there are at that place of the log: etcd logs first and judges when it applies. No parts:
-// the request changes nothing, or etcd refused it. It is for imports, and belongs to their goroutine.
+// Replay translates one request out of an etcd's log (etcdserverpb.InternalRaftRequest) into the command with the same effects here. It
+// judges by the users and alarms at that place of the log, because etcd logs first and judges when it applies. No parts: the request
+// changes nothing, or etcd refused it. It is for imports, and belongs to their goroutine.
 func Replay(data []byte, users *mident.State, alarms []kvpart.AlarmState) ([]entry.Part, error) {
 	var r pb.InternalRaftRequest
 	if err := proto.Unmarshal(data, &r); err != nil {

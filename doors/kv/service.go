@@ -33,9 +33,9 @@ var kvService = grpc.ServiceDesc{
 	Metadata: pb.KV_ServiceDesc.Metadata,
 }
 
-// A call is a decoded request on its way into the log. Its decode method runs while the transport's buffer is valid, so it goes
-// all the way to the command's bytes: only body outlives it, and then belongs to the log. refusal is what the checks found; it
-// is answered by the handler, since decode can only fail as protobuf does.
+// A call is a decoded request on its way into the log. Its decode method runs while the transport's buffer is valid, so it goes all the way
+// to the command's bytes. Only body outlives it, and then belongs to the log. refusal is the result of the checks. The handler answers it,
+// since decode can only fail as protobuf does.
 type call struct {
 	body    []byte
 	refusal error
@@ -110,8 +110,8 @@ type putCall struct {
 
 var putCalls = sync.Pool{New: func() any { return new(putCall) }}
 
-// decodeInto is decode for a message that came in several pieces and has to be put together anyhow: that is done where the part will be, with
-// the value in its place, instead of copying that once more.
+// decodeInto is decode for a message that came in several pieces. It assembles them where the part will be, with the value in its place,
+// which saves a copy.
 func (c *putCall) decodeInto(pieces mem.BufferSlice) error {
 	n := pieces.Len()
 	buf, b := kvpart.RoomForPut(n)
@@ -233,8 +233,7 @@ func handleCompact(srv any, ctx context.Context, dec func(any) error, _ grpc.Una
 	if err := d.admitChange(); err != nil {
 		return nil, err
 	}
-	// What is compacted cannot be read once the command is applied; the entries that follow free its space piece by piece,
-	// without being asked.
+	// Compacted revisions cannot be read once the command is applied; later entries free their space piece by piece.
 	res, err := d.propose(ctx, node.LaneSystem, &kvpart.Part{Compact: &kvpart.Compact{Revision: req.Revision}})
 	if err != nil {
 		return nil, err

@@ -207,7 +207,7 @@ func stalledReaders(t *testing.T, addr string, connections, each int) {
 	}
 }
 
-// TestStalledReadersKeepNobodyOut: answers that nobody takes have a bound of their own, and those who take theirs get them.
+// TestStalledReadersKeepNobodyOut: untaken answers have a bound of their own, and clients that take theirs get them.
 func TestStalledReadersKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	conn := serveReader(t, newFakeMember(), largeStore{fakeStore{}, 3 << 20}, Options{MaxAnswerBytes: 12 << 20})
@@ -227,8 +227,7 @@ func TestStalledReadersKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// TestUntakenAnswersAreBounded: whatever is asked for and not taken, it does not fill the memory. It looks at this process's heap,
-// so it runs alone.
+// TestUntakenAnswersAreBounded: no kind of untaken answer fills the memory. It looks at this process's heap, so it runs alone.
 func TestUntakenAnswersAreBounded(t *testing.T) {
 	conn := serveReader(t, newFakeMember(), largeStore{fakeStore{}, 900 << 10}, Options{MaxAnswerBytes: 12 << 20})
 	if _, err := pb.NewKVClient(conn).Range(t.Context(), &pb.RangeRequest{Key: []byte("a")}); err != nil {

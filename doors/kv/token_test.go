@@ -105,8 +105,8 @@ func TestTokenTimeToLive(t *testing.T) {
 	wantError(t, "after it was not used", get(), rpctypes.ErrGRPCInvalidAuthToken)
 }
 
-// While alice writes through every member as fast as she can, root takes her role away: no write that began afterwards
-// succeeds, wherever it was sent.
+// While alice writes through every member as fast as she can, root takes her role away. No write that began afterwards succeeds, wherever
+// it was sent.
 func TestRevokedMeansRevokedEverywhere(t *testing.T) {
 	t.Parallel()
 	servers := serveThree(t, cheap)

@@ -157,13 +157,13 @@ type clientSink struct {
 	d        *Door
 	stream   grpc.ServerStream
 	turns    *inTurn // nil: the client speaks gRPC
-	archived bool    // it says what is archived
+	archived bool    // its client wants archived events only
 }
 
 // Ready implements watch.Sink.
 func (s *clientSink) Ready(ctx context.Context, n int64) error { return s.turns.ready(ctx, n) }
 
-// await holds back what the log has up to index until that is archived, for as long as the stream lives.
+// await waits until the log up to index is archived, for as long as the stream lives.
 func (s *clientSink) await(index uint64) error {
 	ctx := s.stream.Context()
 	err := s.d.node.Archived(ctx, index)
@@ -228,8 +228,8 @@ func (s *clientSink) Events(w *watch.Watcher, batches []*watch.Batch, upTo int64
 	return s.stream.SendMsg(prepared{parts})
 }
 
-// encode returns the events of b as w wants them: one of the two encodings that all share, or one of its own if its filters take
-// out a part.
+// encode returns the events of b as w wants them. That is one of the two shared encodings, or one of its own if its filters remove some
+// events.
 func (s *clientSink) encode(w *watch.Watcher, b *watch.Batch) []byte {
 	if b.Cut(w) {
 		var enc []byte

@@ -8,9 +8,9 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// abort ends a transaction that has not succeeded: a prepared message fails, and for tcc, xa and, beyond DTM, sagas, what was done is taken
-// back, also where the saga is under way. Which of these it is depends on what the transaction is; a request that names another trans_type
-// is refused, one that names none is not.
+// abort ends a transaction that has not succeeded. A prepared message fails. For tcc, xa and, beyond DTM, sagas, finished work is
+// compensated, also while the saga is under way. The transaction's own mode decides; a request that names another trans_type is refused,
+// one that names none is not.
 func (d *Door) abort(q *ask, r *request) error {
 	if err := checkGid(r.Gid); err != nil {
 		return err
@@ -68,7 +68,7 @@ func abortable(t *sagamachine.Transaction, c *sagapart.ChangePart) bool {
 	if t.Mode == sagapart.Msg {
 		c.To, c.Timer, c.IntervalMs = sagapart.Failed, false, 0
 	}
-	if t.Status == sagapart.Aborting { // what made it so stays the reason
+	if t.Status == sagapart.Aborting { // the first reason stays
 		c.Reason = ""
 	}
 	return true

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/ack"
 )
 
-// acked is what a request asks of the durability dial, and what there is of it to wait for.
+// acked is a request's durability level, and the log entries it has to wait for.
 type acked struct {
 	asked   string      // level by header or metadata, "": none
 	session ack.Session // set by admit
@@ -17,8 +17,8 @@ type acked struct {
 	over bool // it has waited, or has nothing to wait for
 }
 
-// gate holds an answer back until all is archived that it tells, if the request asks for that. v and err are what is to be answered, v nil for
-// a success that says nothing else.
+// gate holds an answer back until all is archived that it tells, if the request asks for that. v and err are the answer, v nil for a
+// success without further content.
 func (d *Door) gate(q *ask, v any, err error) (any, error) {
 	if !q.session.Waits() || q.over || err != nil && !tells(err) {
 		return v, err
@@ -39,8 +39,8 @@ func (d *Door) gate(q *ask, v any, err error) (any, error) {
 	return nil, unread(late)
 }
 
-// tells reports whether a failure may say something of what the log holds: most are about the request. Of those that DTM answers with 500
-// nobody can tell.
+// tells reports whether a failure may reveal the log's content: most are about the request. For those that DTM answers with 500 that is
+// unknown.
 func tells(err error) bool {
 	var f *failure
 	if !errors.As(err, &f) {

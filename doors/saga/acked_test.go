@@ -52,7 +52,7 @@ func TestAnswersOfAnArchiveSessionWaitForTheArchive(t *testing.T) {
 		{"POST", prefix + "submit", saga1("saga", "ok"), 200},
 		{"POST", prefix + "submit", saga1("fails", "fail"), 409},
 		{"POST", prefix + "abort", `{"gid":"a","trans_type":"tcc"}`, 200},
-		{"POST", prefix + "submit", fmt.Sprintf(tcc, "a"), 409}, // a refusal tells what there is
+		{"POST", prefix + "submit", fmt.Sprintf(tcc, "a"), 409}, // a refusal tells the existing transaction
 		{"POST", ownPrefix + "submit", `{"gid":"kv","trans_type":"saga","kv":{"success":[{"request_put":{"key":"YQ=="}}]}}`, 501},
 		{"POST", "/api/json-rpc", `{"jsonrpc":"2.0","id":"1","method":"prepare","params":` + fmt.Sprintf(tcc, "rpc") + `}`, 200},
 		{"GET", prefix + "query?gid=seen", "", 200},
@@ -77,7 +77,7 @@ func TestAnswersOfAnArchiveSessionWaitForTheArchive(t *testing.T) {
 	}
 	s.want(200, success, "POST", "prepare", fmt.Sprintf(tcc, "more"))
 	acktest.Held(t, s, "gRPC", func() error { return s.calls("archive", "Prepare", "DtmRequest", `{"Gid":"grpc","TransType":"tcc"}`) })
-	// What tells nothing of the log is answered while the archive is away.
+	// Calls that tell nothing of the log are answered while the archive is away.
 	s.want(200, success, "POST", "prepare", fmt.Sprintf(tcc, "last"))
 	for _, path := range []string{"/api/ping", "/api/metrics", prefix + "version", prefix + "newGid"} {
 		if code, b := s.asks("archive", "GET", path, ""); code != 200 {

@@ -40,7 +40,7 @@ func tooManyBranches(n int) error {
 	return refuse(400, "%d branches are too many; at most %d in one transaction", n, sagapart.MaxBranches)
 }
 
-// bounded judges the size of what the steps carry.
+// bounded checks the size of the steps' payloads.
 func (r *request) bounded() error {
 	all := 0
 	for i := range r.steps {
@@ -68,8 +68,8 @@ func (r *request) sagaBranches() []sagapart.Branch {
 	return all
 }
 
-// messages are an action for each step, or one for each subscriber where the step names a topic. Who subscribes is read from the state as
-// of now. They are counted before any is made: a step is some bytes, and a topic has up to a thousand subscribers.
+// messages are an action for each step, or one for each subscriber where the step names a topic. The subscribers are read from the present
+// state. They are counted before any is made: a step is some bytes, and a topic has up to a thousand subscribers.
 func (d *Door) messages(r *request) ([]sagapart.Branch, error) {
 	topics, n, err := d.subscribers(r)
 	if err != nil {

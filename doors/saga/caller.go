@@ -13,7 +13,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// Caller is who sends a request, as far as the door knows: for those who judge that.
+// Caller is the sender of a request, as far as the door knows it: for the functions that judge it.
 type Caller struct {
 	// Host is the address it came from, without a port.
 	Host string
@@ -25,7 +25,7 @@ type Caller struct {
 	TLS *tls.ConnectionState
 }
 
-// ask is one request on its way through the door, whichever protocol it came by.
+// ask is one request on its way through the door, by any protocol.
 type ask struct {
 	Caller
 	acked
@@ -64,7 +64,7 @@ func (d *Door) admit(q *ask) error {
 // judgements is how often a change is judged anew because the catalogue of users has changed under it.
 const judgements = 5
 
-// propose carries a part through the log, and returns where the transaction stands after it. rejected is what the saga machine says against it.
+// propose carries a part through the log, and returns where the transaction stands after it. rejected is the saga machine's rejection.
 func (d *Door) propose(q *ask, p *sagapart.Part) (st *sagapart.State, rejected *entry.Rejection, err error) {
 	part := entry.Part{Machine: sagapart.Machine, Body: sagapart.Append(make([]byte, 0, sizeOf(p)), p)}
 	res, err := d.carry(q, func() ([]entry.Part, error) { return []entry.Part{part}, nil })
@@ -85,8 +85,8 @@ func (d *Door) propose(q *ask, p *sagapart.Part) (st *sagapart.State, rejected *
 	return st, nil, nil
 }
 
-// carry carries a command through the log, with the pass of the caller, and judges it anew where users or roles have changed under it. command
-// makes it for each judgement, with a pass or without. What its machines say against it is in the result.
+// carry carries a command through the log, with the pass of the caller, and judges it anew where users or roles have changed under it.
+// command makes it for each judgement, with a pass or without. The machines' rejections are in the result.
 func (d *Door) carry(q *ask, command func() ([]entry.Part, error)) (*entry.Result, error) {
 	for range judgements {
 		parts, err := command()
@@ -115,8 +115,8 @@ const (
 	firstFullWait, longestFullWait = 2 * time.Millisecond, 50 * time.Millisecond
 )
 
-// offer proposes a command. Where the log's lane is full it waits for room, up to the request's deadline: nothing has been done, and the client
-// would only send all of it again.
+// offer proposes a command. If the log's lane is full it waits for room, up to the request's deadline. Nothing has been done by then, and
+// the client would only send it all again.
 func (d *Door) offer(parts []entry.Part) (*entry.Result, error) {
 	ctx := d.bounded()
 	for pause := firstFullWait; ; pause = min(2*pause, longestFullWait) {
@@ -165,7 +165,7 @@ func sizeOf(p *sagapart.Part) int {
 // same reports whether two payloads are one.
 func same(a, b []byte) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
 
-// unknown is what a rejection means that no request should meet with.
+// unknown is the error for a rejection that no request should meet.
 func unknown(r *entry.Rejection) error {
 	switch r.Code {
 	case sagapart.TooLarge:

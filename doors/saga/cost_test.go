@@ -81,7 +81,7 @@ func costly() map[string]string {
 	}
 }
 
-// judge does with a request what the door does before it proposes anything, up to the bytes that are proposed.
+// judge does with a request everything that the door does before it proposes, up to the proposed bytes.
 func (d *Door) judge(r *request, err error) {
 	if err != nil || r.check() != nil {
 		return
@@ -187,7 +187,7 @@ func TestATopicBombIsCounted(t *testing.T) {
 	s.want(400, "", "POST", "submit", `{"gid":"two","trans_type":"msg","steps":[{"action":"topic://T"},{"action":"http://a"}],"payloads":["x","y"]}`)
 }
 
-// FuzzRequestsInJSON: whatever comes is read at its price, and what can be meant can be proposed.
+// FuzzRequestsInJSON: any input is read at its price, and any valid one can be proposed.
 func FuzzRequestsInJSON(f *testing.F) {
 	for _, doc := range []string{`{"gid":"g","trans_type":"saga","steps":[{"action":"http://a"}],"payloads":["\ud834\udd1e\n"],"branch_headers":{"a":"b","a":"c"},"custom_data":"{\"orders\":{\"0\":[0]},\"concurrent\":true}"}`,
 		`{"jsonrpc":"2.0","id":"1","method":"submit","params":{}}`, `{"gid":"g","trans_type":"msg","kv":{"compare":[{"key":"YQ=="}],"success":[{"request_put":{"key":"YQ=="}}]}}`,
@@ -268,7 +268,7 @@ func FuzzQueries(f *testing.F) {
 	})
 }
 
-// fuzzDoor is a door that serves nobody.
+// fuzzDoor is a door without clients.
 func fuzzDoor(f *testing.F) *Door {
 	d := &Door{node: &solo{}}
 	d.opts.fill()

@@ -8,8 +8,8 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// resetCronTime makes transactions due now whose next pass is farther away than a time: a service is back, and those that have failed at it
-// for long need not wait out their intervals.
+// resetCronTime makes transactions due now whose next pass is farther away than a given time. A service has recovered, and transactions
+// that failed at it need not wait out their intervals.
 func (d *Door) resetCronTime(q *ask, p params) (any, error) {
 	timeout := 3 * d.opts.TimeoutToFail
 	if s := p.get("timeout"); s != "" {
@@ -110,7 +110,7 @@ func hurried(t *sagamachine.Transaction) *sagapart.ChangePart {
 	return &sagapart.ChangePart{Gid: t.Gid, Number: t.Number, From: sagapart.Of(t.Status), Timer: true, IntervalMs: t.IntervalMs}
 }
 
-// hurry carries it out. That the transaction has gone on meanwhile is as good.
+// hurry carries it out. If the transaction has advanced meanwhile, that is as good.
 func (d *Door) hurry(q *ask, c *sagapart.ChangePart) error {
 	_, rej, err := d.propose(q, &sagapart.Part{Kind: sagapart.Change, Change: c})
 	if rej != nil && rej.Code != sagapart.WrongStatus && rej.Code != sagapart.NotFound {

@@ -12,16 +12,16 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// custom is what a client says in custom_data: when a message or a saga is to begin, in which order a saga's steps may run, and of a
-// workflow its name and input.
+// custom is the client's custom_data. It has the start time of a message or a saga, the order of a saga's steps, and a workflow's name and
+// input.
 type custom struct {
 	delayMs    int64
 	concurrent bool
 	orders     map[int][]int16 // the steps that a step must follow
 }
 
-// custom reads custom_data. What makes no sense is refused now, and not found out when the transaction is due; what is only written in
-// another way than the worker reads it is written anew.
+// custom reads custom_data. Invalid values are refused now, not when the transaction is due. Values in another notation than the worker's
+// are rewritten.
 func (r *request) custom() (c custom, err error) {
 	if r.CustomData == "" || r.Mode == sagapart.TCC || r.Mode == sagapart.XA {
 		return c, nil

@@ -132,7 +132,7 @@ func (r *described) FindDescriptorByName(name protoreflect.FullName) (protorefle
 	return protoregistry.GlobalFiles.FindDescriptorByName(name)
 }
 
-// reflect offers both versions of reflection, by which grpcurl and others find what there is.
+// reflect offers both versions of reflection, for grpcurl and others.
 func (d *Door) reflect() {
 	files, err := newDescribed()
 	if err != nil {

@@ -33,13 +33,14 @@ const Lane node.Lane = 4
 type Options struct {
 	// Version is what GET /version says.
 	Version string
-	// Admit judges a request by who sends it. Where code is not 0, an HTTP status, the request is refused with it and text. revision is that
-	// of the catalogue of users by which it was let in: while authentication is on, a change goes through the log with it, and is refused
-	// there if the catalogue has changed since. 0: it was let in without users. Nil: everybody is let in as long as authentication is off.
+	// Admit judges a request by its sender. Where code is not 0, an HTTP status, the request is refused with it and text. revision is the
+	// revision of the catalogue of users by which it was admitted. While authentication is on, a change carries it through the log and is
+	// refused there if the catalogue has changed. 0: it was admitted without users. Nil: every request is admitted while authentication is
+	// off.
 	Admit func(c *Caller) (revision uint64, code int, text string)
-	// KV makes the parts of a change of keys that is to be committed together with a transaction's beginning: the part, which is refused if
-	// a compare is false (kvpart.Part.Must), with a pass for the user that c names where authentication is on. code and text are as Admit's.
-	// Nil: such requests are refused.
+	// KV makes the parts of a change of keys that commits together with a transaction's beginning. The part is refused if a compare is
+	// false (kvpart.Part.Must). With authentication on, a pass for the user that c names comes with it. code and text are as Admit's. Nil:
+	// such requests are refused.
 	KV func(ctx context.Context, c *Caller, t *kvpart.Txn) (parts []entry.Part, code int, text string)
 	// CORS lists the origins of pages that may write, "*" for all; none: no page of another site may.
 	CORS []string
@@ -54,8 +55,8 @@ type Options struct {
 	// MaxWatchers bounds the streams of events that are open at a time, of about 32 KiB each. 0 = 1,024.
 	MaxWatchers int
 
-	// MaxFlightBytes, MaxCallBytes and MaxAnswerBytes bound the memory of large requests, of open gRPC calls and of answers that clients
-	// have not taken, as BudgetBytes, CallBytes and AnswerBytes of port.Options do. 0 = the defaults there.
+	// These bound the memory of large requests, of open gRPC calls and of answers that clients have not taken. They are BudgetBytes,
+	// CallBytes and AnswerBytes of port.Options. 0 = the defaults there.
 	MaxFlightBytes, MaxCallBytes, MaxAnswerBytes int64
 	// MaxConns bounds connections, as port.Options does, and Conns together with those of other doors; nil: alone.
 	MaxConns int
@@ -64,8 +65,9 @@ type Options struct {
 	// Ack is the durability dial: whether there is an archive, and whether answers wait for it by themselves.
 	Ack ack.Dial
 
-	// Trouble returns the newest error of an open transaction in a status and its newest call, zero if none is known, and whether this member leads:
-	// other members know neither. Leader returns the name of the member that does, "" if none is known. Nil: errors are not shown, or no name.
+	// Trouble returns the newest error of an open transaction in a status and its newest call, zero if none is known. leads reports whether
+	// this member leads: other members know neither. Leader returns the leader's name, "" if it is unknown. Nil: errors are not shown, or
+	// no name.
 	Trouble func(number uint64, in sagapart.Status) (of Trouble, leads bool)
 	Leader  func() string
 
@@ -91,7 +93,7 @@ func (o *Options) fill() {
 	}
 }
 
-// member is what the door needs of its node. *node.Node is the one; tests put a member without a log in its place.
+// member is the door's view of its node. *node.Node is the one; tests put a member without a log in its place.
 type member interface {
 	Propose(ctx context.Context, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
 	Linearize(ctx context.Context) error
@@ -160,8 +162,8 @@ func newDoor(n member, m *sagamachine.Machine, users *mident.Machine, opts Optio
 	return d
 }
 
-// Serve accepts connections on l until Shutdown, which makes it return nil; any other error is the listener's. What offer does not
-// exclude is served: DTM's clients expect HTTP and gRPC at addresses of their own. It may be called for several listeners at once.
+// Serve accepts connections on l until Shutdown, which makes it return nil; any other error is the listener's. It serves everything that
+// offer does not exclude: DTM's clients expect HTTP and gRPC at addresses of their own. It may be called for several listeners at once.
 func (d *Door) Serve(l net.Listener, offer port.Protocols) error {
 	d.runOnce.Do(func() {
 		d.wg.Go(func() { _ = d.server.Serve(d.port.GRPC()) }) // ends by Shutdown

@@ -17,7 +17,7 @@ import (
 //
 //	409 failed for good (DTM's FAILURE), 425 under way (ONGOING)
 //	503 not now: it has provably had no effect, and may be sent again
-//	401, 403, 429 as whoever lets requests in says
+//	401, 403, 429 by the judgement of Admit
 //	400, 413 not a request this door takes; 404 no such thing, where DTM has no path
 //	500 everything else, as with DTM
 type failure struct {
@@ -28,7 +28,7 @@ type failure struct {
 // Error implements error.
 func (f *failure) Error() string { return f.text }
 
-// The words by which DTM's clients know an outcome, whatever else stands in a body.
+// The words by which DTM's clients recognise an outcome anywhere in a body.
 const (
 	wordSuccess = "SUCCESS"
 	wordFailure = "FAILURE"
@@ -45,7 +45,7 @@ func later(format string, args ...any) error {
 	return &failure{http.StatusServiceUnavailable, fmt.Sprintf(format, args...)}
 }
 
-// refuse says what is wrong with a request.
+// refuse describes the fault of a request.
 func refuse(code int, format string, args ...any) error {
 	return &failure{code, fmt.Sprintf(format, args...)}
 }
@@ -59,8 +59,8 @@ func broken(err error) *failure {
 	return &failure{http.StatusInternalServerError, err.Error()}
 }
 
-// unproposed translates an error of the node. Whatever may have taken effect is no "come again", although with the same gid it would do
-// no harm: the client decides that.
+// unproposed translates an error of the node. If it may have taken effect the answer is not "come again", although with the same gid that
+// would do no harm: the client decides.
 func unproposed(err error, repeatable bool) error {
 	switch {
 	case errors.Is(err, node.ErrTooLarge):

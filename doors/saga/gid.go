@@ -11,7 +11,7 @@ const (
 	gidLength   = 22
 )
 
-// newGid makes a gid that nobody else has.
+// newGid makes a unique gid.
 func newGid() string {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // it never fails

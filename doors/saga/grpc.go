@@ -36,7 +36,7 @@ type (
 	encoder interface{ encode() []byte }
 )
 
-// register puts DTM's service, and the one that describes it, on the server.
+// register adds DTM's service and its reflection service to the server.
 func (d *Door) register() {
 	desc := grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil), Metadata: descriptorName}
 	desc.Methods = []grpc.MethodDesc{
@@ -103,7 +103,7 @@ func unary[R any, P interface {
 	}}
 }
 
-// callerOf is who asks by gRPC.
+// callerOf is the sender of a gRPC request.
 func callerOf(ctx context.Context) *ask {
 	q := &ask{gone: ctx.Done}
 	if v := metadata.ValueFromIncomingContext(ctx, "authorization"); len(v) > 0 {
@@ -122,7 +122,7 @@ func callerOf(ctx context.Context) *ask {
 	return q
 }
 
-// progressOf is what a workflow's client is told, its result included, without which one that has succeeded is run again for nothing. It is one
+// progressOf is the answer to a workflow's client, with its result: without that a succeeded one would be run again for nothing. It is one
 // message, so room for it is taken before it is made, and given back when the transport is done with it.
 func (d *Door) progressOf(q *ask, brief *sagamachine.Transaction) (encoder, error) {
 	slots := d.small
@@ -150,7 +150,7 @@ func (d *Door) progressOf(q *ask, brief *sagamachine.Transaction) (encoder, erro
 	case size > maxProgress: // a message to a thousand subscribers, which share one payload
 		return nil, refuse(http.StatusRequestEntityTooLarge, "the transaction has %d bytes, too many for one message; ask GET /api/dtmsvr/query?gid=%s", size, t.Gid)
 	}
-	// What one may write one can read: what is larger than a third of all room counts as that.
+	// A client can read what it may write: a size beyond a third of all room counts as a third.
 	n := min(int64(size), d.port.AnswerRoom()/3)
 	if !d.port.TakeAnswer(q.from, n) {
 		return nil, later("too many answers that nobody takes")

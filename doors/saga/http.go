@@ -26,7 +26,7 @@ const (
 type endpoint struct {
 	method  string // "": any
 	name    string // in metrics
-	open    bool   // whoever asks is answered
+	open    bool   // every client is answered
 	changes bool   // by GET too: DTM's subscribe, for example
 	run     func(d *Door, q *ask, in *input) (any, error)
 }
@@ -35,20 +35,20 @@ type endpoint struct {
 type input struct {
 	args *fasthttp.Args
 	body []byte
-	rest string // of the path, behind what the endpoint is
+	rest string // of the path, behind the endpoint
 }
 
 // get implements params.
 func (in *input) get(name string) string { return string(in.args.Peek(name)) }
 
-// request is what the body says of a transaction.
+// request is the body's request about a transaction.
 func (d *Door) request(in *input) (*request, error) {
 	began := d.opts.Steps.Decode.Begin()
 	defer d.opts.Steps.Decode.End(began)
 	return readRequest(in.body)
 }
 
-// about makes an endpoint's run of what is done about the transaction in the body. nil is answered as SUCCESS.
+// about makes an endpoint's run of a function for the transaction in the body. nil is answered as SUCCESS.
 func about(do func(d *Door, q *ask, r *request) error) func(*Door, *ask, *input) (any, error) {
 	return func(d *Door, q *ask, in *input) (any, error) {
 		r, err := d.request(in)
@@ -283,7 +283,7 @@ func (d *Door) allowed(origin string) string {
 	return ""
 }
 
-// askOf is who asks by HTTP/1.1.
+// askOf is a request over HTTP/1.1 with its sender.
 func askOf(ctx *fasthttp.RequestCtx) *ask {
 	h := &ctx.Request.Header
 	var state *tls.ConnectionState

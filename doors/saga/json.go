@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// DTM's clients are written in ten languages and agree on the names of fields but not on how to write a value: they send null for what they
-// have not, numbers as texts, a list where an empty map is due, fields that nobody knows, and some twice. A document is therefore
-// looked at piece by piece, where each field is read as what it must be. Whether it is JSON at all is judged first, once and for all of it.
+// DTM's clients are written in ten languages and agree on the names of fields but not on the form of values. They send null for missing
+// values, numbers as texts, a list for an empty map, unknown fields, and some fields twice. A document is therefore looked at piece by
+// piece, where each field is read as what it must be. Its JSON syntax is checked first, once for the whole document.
 
 // value is one JSON value in a well-formed document, without blanks around it. Empty: there is none.
 type value []byte
@@ -131,8 +131,8 @@ func endsWord(c byte) bool {
 	return false
 }
 
-// bytes is a text, without copying it where that can be: the result may alias the document. What is no text is taken as it is written, null
-// as an empty text.
+// bytes is a text, without copying it where that can be: the result may alias the document. A value that is no text is taken as written,
+// null as an empty text.
 func (v value) bytes() ([]byte, error) {
 	switch {
 	case v.null():
@@ -162,7 +162,7 @@ func (v value) text() (string, error) {
 	return string(b), err
 }
 
-// unescape is what the inside of a text means, as encoding/json has it: what is no UTF-8 and half a surrogate pair become U+FFFD. It takes
+// unescape is the meaning of a text's inside, as encoding/json has it: invalid UTF-8 and half a surrogate pair become U+FFFD. It takes
 // memory for the result alone: a text may be all of a request.
 func unescape(b interface {
 	Grow(n int)

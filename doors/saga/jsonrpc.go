@@ -15,7 +15,7 @@ const (
 	rpcOngoing  = -32902
 )
 
-// rpcAnswer is sent with status 200, whatever it says.
+// rpcAnswer is always sent with status 200.
 type rpcAnswer struct {
 	Error   *rpcError       `json:"error"`
 	ID      json.RawMessage `json:"id"`

@@ -9,8 +9,8 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// txn reads a TxnRequest as etcd's JSON gateway has it. It has compares, and puts and deletions for when they all hold: where one does not,
-// nothing is to happen, and reads have no answer here to be in.
+// txn reads a TxnRequest as etcd's JSON gateway has it. It has compares, and the puts and deletions for the case that all hold. If one does
+// not, nothing is to happen. Reads would have no answer here to be in.
 func (v value) txn() (*kvpart.Txn, error) {
 	t := &kvpart.Txn{}
 	err := v.members(func(name string, v value) error {
@@ -61,7 +61,7 @@ var (
 		"VALUE": uint8(kvpart.CompareValue), "LEASE": uint8(kvpart.CompareLease)}
 )
 
-// of is the number of a word, or of what is that number already.
+// of is the number of a word, or the number itself.
 func (w words) of(name string, v value) (uint8, error) {
 	s, err := v.text()
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// The messages of DTM's gRPC service, read and written by hand: there are few of them, and their generated types come with a registry of
+// The messages of DTM's gRPC service, read and written by hand. There are few of them, and their generated types come with a registry of
 // names of which a process may have one. descriptor.go describes them for reflection, and a test holds one against the other.
 
 // errWire is that of bytes that are no message, or not this one.
 var errWire = errors.New("no message of dtmgimp")
 
-// fields calls fn with each field of a message. v is that of a field with bytes, n that of one with a number; other kinds are passed over,
-// as fields are that nobody knows.
+// fields calls fn with each field of a message. v is the value of a field with bytes, n of a field with a number; other kinds are skipped,
+// as are unknown fields.
 func fields(b []byte, fn func(num protowire.Number, v []byte, n uint64) error) error {
 	for len(b) > 0 {
 		num, kind, size := protowire.ConsumeTag(b)
@@ -124,8 +124,8 @@ func (r *dtmRequest) options(b []byte) error {
 	})
 }
 
-// textSteps reads the steps, which are JSON in a text; "" and "null" are none. What is wrong with them is said by check, because an error here
-// would be one of the transport.
+// textSteps reads the steps, which are JSON in a text; "" and "null" are none. check reports their faults, because an error here would be
+// one of the transport.
 func (r *dtmRequest) textSteps(b []byte) error {
 	if len(b) == 0 || r.broken != nil {
 		return nil

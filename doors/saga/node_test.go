@@ -27,7 +27,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// TestOverARealNode: below its level the cluster takes no transaction and says so; at it each is in the log once, with its keys or not at
+// TestOverARealNode: below its level the cluster takes no transaction and says so. At it each is in the log once, with its keys or not at
 // all, and the same after a restart.
 func TestOverARealNode(t *testing.T) {
 	dir := t.TempDir()

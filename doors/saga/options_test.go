@@ -7,8 +7,8 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// TestOptionsOfASubmitWaitForTheLevel: below it a submit moves a prepared transaction on as it is, because a member of the build before
-// would stop at the part that gives it options; from it on the options are taken, for every mode that is prepared.
+// TestOptionsOfASubmitWaitForTheLevel: below it a submit leaves a prepared transaction's options, because a member of the previous build
+// would stop at the part with new ones. From it on the options are taken, for every mode that is prepared.
 func TestOptionsOfASubmitWaitForTheLevel(t *testing.T) {
 	s := serve(t, Options{})
 	for _, level := range []uint16{sagapart.Level, sagapart.SubmitLevel - 1, sagapart.SubmitLevel, sagapart.SubmitLevel + 1} {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Owed says what requests have taken and not given back, "" if nothing (port.Port.Owed). After Shutdown it is "". Any goroutine.
+// Owed names the resources that requests have not given back, "" if none (port.Port.Owed). After Shutdown it is "". Any goroutine.
 func (d *Door) Owed() string {
 	all := d.port.Owed()
 	for _, of := range []struct {

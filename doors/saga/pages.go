@@ -12,19 +12,20 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// A transaction may hold 8 MiB, and a list a thousand of them. An answer that shows them is written in pages: each page reads again what it
-// needs, and drops it before the client is given the page. So a client that takes nothing holds one page, whatever it has asked for.
+// A transaction may hold 8 MiB, and a list a thousand of them. An answer that shows them is written in pages. Each page reads its
+// transactions again, and drops them before the client is given the page. So a client that takes nothing holds one page, for any request.
 const (
-	// smallPage is a page of what is at most largeAnswer bytes in the store. An answer of one such page is sent whole.
+	// smallPage is the page size of an answer of at most largeAnswer bytes in the store. An answer of one such page is sent whole.
 	smallPage = 64 << 10
-	// largePage is a page of what is larger: there are fewer of them, because each page reads all of it again.
+	// largePage is the page size of a larger answer: there are fewer pages, because each reads all of it again.
 	largePage = 256 << 10
-	// largeAnswer is from where on what is shown is read by largeReaders at a time. What is smaller is read by smallReaders.
+	// largeAnswer is the size from which an answer is read by largeReaders at a time. Smaller ones are read by smallReaders.
 	largeAnswer  = 1 << 20
 	smallReaders = 8
 )
 
-// largeReaders leaves half of the processors to all else: a page of a large answer is milliseconds of work, and a hundred clients may ask at once.
+// largeReaders leaves half of the processors to all else. A page of a large answer is milliseconds of work, and a hundred clients may ask
+// at once.
 func largeReaders() int { return min(max(1, runtime.NumCPU()/2), 2) }
 
 // parts is an answer in parts. A part is the same bytes each time it is written, so that a page can go on within it.
@@ -44,7 +45,7 @@ type writer struct {
 	most int   // bytes of b
 	skip int64 // bytes to drop first: earlier pages have them
 	full bool  // there was more than fitted
-	last byte  // of what was written, dropped or not
+	last byte  // of the written bytes, dropped or not
 }
 
 func (w *writer) raw(s string) {
@@ -91,7 +92,7 @@ func (w *writer) text(s string) {
 // base64 writes bytes as encoding/json does.
 func (w *writer) base64(p []byte) {
 	w.raw(`"`)
-	if whole := min(w.skip/4, int64(len(p)/3)); whole > 0 { // nobody sees it
+	if whole := min(w.skip/4, int64(len(p)/3)); whole > 0 { // it is not sent
 		w.skip -= whole * 4
 		p = p[whole*3:]
 	}
@@ -155,7 +156,7 @@ type pageStream struct {
 	q     *ask
 	parts parts
 	buf   []byte // of every page
-	page  []byte // what of it was not taken yet
+	page  []byte // the part not taken yet
 	sent  int64  // bytes of the part that has not fitted, on this page and those before
 	again bool   // a part has not fitted
 	ended bool   // no page follows

@@ -100,7 +100,7 @@ func largest(gid string) string {
 	return string(b)
 }
 
-// TestWhatOneMayWriteOneCanRead, whichever way one asks, with little room for answers.
+// TestWhatOneMayWriteOneCanRead, by every request, with little room for answers.
 func TestWhatOneMayWriteOneCanRead(t *testing.T) {
 	s := serve(t, Options{MaxAnswerBytes: 2 << 20})
 	s.want(200, success, "POST", "submit", largest("large"))
@@ -131,7 +131,7 @@ func TestWhatOneMayWriteOneCanRead(t *testing.T) {
 			}
 		}
 	}
-	// What a workflow has recorded, in both protocols, over HTTP/1.0 too.
+	// The steps that a workflow has recorded, in both protocols, over HTTP/1.0 too.
 	s.want(200, "", "POST", "prepareWorkflow", `{"gid":"w","trans_type":"workflow"}`)
 	for i := range 2 {
 		s.want(200, success, "POST", "registerBranch", fmt.Sprintf(`{"gid":"w","trans_type":"workflow","branch_id":"%d","op":"action","status":"succeed","data":"%s"}`, i, strings.Repeat("z", sagapart.MaxTransaction/2-1000)))
@@ -199,8 +199,8 @@ func inUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestPagesAreOfOneMoment: what changes of a transaction while its client takes the answer is not in it; what would make it neither the one
-// nor the other breaks it off.
+// TestPagesAreOfOneMoment: changes of a transaction while its client takes the answer are not in it. A change that would mix two states
+// breaks it off.
 func TestPagesAreOfOneMoment(t *testing.T) {
 	s := serve(t, Options{})
 	payload := strings.Repeat("p", 2_000_000)

@@ -10,8 +10,9 @@ import (
 // longestURL is the longest that is called (doors/saga/outcall), in bytes. The log has room for twice as much.
 const longestURL = 8 << 10
 
-// checkURL refuses what could never be called, when it is submitted: a transaction with such a URL would be tried again for ever. DTM's names of
-// service discovery are among it, because this server asks none: a name of DNS does the same. what is how the request calls the URL.
+// checkURL refuses what could never be called, when it is submitted: a transaction with such a URL would be tried again for ever. DTM's
+// names of service discovery are among it, because this server asks none: a name of DNS does the same. what is the request's name for the
+// URL.
 func checkURL(what, url string) error {
 	if len(url) > longestURL {
 		return refuse(http.StatusRequestEntityTooLarge, "%s: a URL of %d bytes is too long; at most %d are called", what, len(url), longestURL)
@@ -24,7 +25,7 @@ func checkURL(what, url string) error {
 		"for gRPC, with a name of DNS", what, quote(url), quote(scheme+"://"))
 }
 
-// checkURLs judges the URLs of the steps, and the one that a message's outcome is asked at.
+// checkURLs judges the URLs of the steps, and the URL of a message's query.
 func (r *request) checkURLs() error {
 	if err := checkURL("query_prepared", r.QueryPrepared); err != nil {
 		return err

@@ -66,7 +66,7 @@ func TestWhatCannotBeCalledIsRefusedAtOnce(t *testing.T) {
 			t.Errorf("g%d exists, %v", i, err)
 		}
 	}
-	// What only looks so is called: the text stands behind the path.
+	// A URL that only looks so is called: the text stands behind the path.
 	s.want(200, success, "POST", "submit", `{"gid":"d","trans_type":"saga","steps":[{"action":"http://busi/ok?to=discovery://x","compensate":"HTTP://busi/ok"}],"payloads":[""]}`)
 	s.want(200, success, "POST", "submit", `{"gid":"e","trans_type":"saga","protocol":"grpc","steps":[{"action":"busi:1/pkg.S/M?x://"}],"payloads":[""]}`)
 }

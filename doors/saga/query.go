@@ -35,7 +35,7 @@ func limit(p params) (int, error) {
 	return int(min(max(n, 1), mostPage)), nil
 }
 
-// whole is a number in a parameter, with DTM's words for what is none.
+// whole is a number in a parameter; errors are in DTM's words.
 func whole(s string) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
@@ -64,7 +64,7 @@ func (d *Door) queried(q *ask, gid string, s *shownWhole) (any, error) {
 	return d.paged(q, s.of(d, t))
 }
 
-// progress is the answer to a client that is about to run a workflow, perhaps once more: which transaction has what it has recorded so far.
+// progress is the answer to a client that is about to run a workflow, perhaps once more: the transaction and its recorded results.
 func (d *Door) progress(q *ask, r *request) (*sagamachine.Transaction, error) {
 	st, rej, err := d.prepared(q, r, true)
 	if err == nil && rej != nil {
@@ -137,7 +137,7 @@ func listOf(p params) (before uint64, n int, f sagamachine.Filter, err error) {
 	return before, n, f, err
 }
 
-// moment is a time in milliseconds since 1970 as nanoseconds, with what is added to mean the whole of that millisecond.
+// moment converts a time in milliseconds since 1970 to nanoseconds; rest is added to cover the whole of that millisecond.
 func moment(s string, rest int64) (int64, error) {
 	if s == "" {
 		return 0, nil

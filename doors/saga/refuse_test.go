@@ -98,7 +98,7 @@ func TestALearnerAnswersForNobody(t *testing.T) {
 	}
 }
 
-// TestAStrangerChangesAndSeesNothing: while authentication is on nobody is let in but by those who know users.
+// TestAStrangerChangesAndSeesNothing: while authentication is on only doors that know users admit a request.
 func TestAStrangerChangesAndSeesNothing(t *testing.T) {
 	s := serve(t, Options{KV: keys})
 	s.want(425, "", "POST", "submit", saga1("there", "ongoing"))
@@ -132,7 +132,7 @@ func TestAStrangerChangesAndSeesNothing(t *testing.T) {
 	}
 }
 
-// TestChangesCarryThePassOfWhoAsks: what one was let in by is in the log with the change, and one that is let in by an old catalogue is
+// TestChangesCarryThePassOfWhoAsks: the pass of the client is in the log with the change. A client that is let in by an old catalogue is
 // judged again.
 func TestChangesCarryThePassOfWhoAsks(t *testing.T) {
 	var s *served
@@ -320,7 +320,7 @@ func TestRequestsInFlightAreBounded(t *testing.T) {
 	}
 }
 
-// refuseUnread sends a submit that is not even read to its end: its client hears the code, or no more than that the connection has ended.
+// refuseUnread sends a submit that is not even read to its end. Its client hears the code, or no more than that the connection has ended.
 func (s *served) refuseUnread(code int, body string) {
 	s.t.Helper()
 	res, err := client.Post("http://"+s.addr+prefix+"submit", "application/json", strings.NewReader(body))
@@ -332,7 +332,7 @@ func (s *served) refuseUnread(code int, body string) {
 	}
 }
 
-// TestGids: 22 characters that nobody mixes up, and never the same.
+// TestGids: 22 characters that are not mistaken for others, and never the same.
 func TestGids(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {
@@ -419,7 +419,7 @@ func TestShutdownEndsWhatWaits(t *testing.T) {
 	}
 }
 
-// TestBesideIsOneCommand: whatever is refused of it, nothing of it is done; what is sent twice is done once.
+// TestBesideIsOneCommand: if any part is refused, nothing of it is done; a repeated request is done once.
 func TestBesideIsOneCommand(t *testing.T) {
 	s := serve(t, Options{KV: keys})
 	body := func(gid, value string) string {

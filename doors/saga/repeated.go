@@ -14,8 +14,8 @@ import (
 // A client that heard no answer sends its submit again, with the same gid. It hears what it would have heard: the transaction is there once.
 // DTM answers 409 for one that has succeeded, and its clients then undo what was done.
 
-// finished is the answer to a submit whose gid exists in another status than prepared or submitted: a success if that is the same transaction and
-// it has succeeded.
+// finished is the answer to a submit whose gid exists in another status than prepared or submitted. It is a success if that is the same
+// transaction and it has succeeded.
 func (d *Door) finished(q *ask, r *request, p *sagapart.BeginPart, rej *entry.Rejection) error {
 	if rej.Code != sagapart.WrongStatus || rej.Detail != sagapart.Succeed.String() || r.Mode != sagapart.Saga && r.Mode != sagapart.Msg {
 		return refusedAs(rej, submitWord)
@@ -50,9 +50,9 @@ func (d *Door) sameOpen(q *ask, r *request, p *sagapart.BeginPart, st *sagapart.
 	return nil
 }
 
-// different says what of a submit is not as the transaction of its gid has it, "" if nothing is. What a submit does not give does not differ, nor
-// do the subscribers of a topic, which change. Options and headers are how a transaction is carried on and not what it is: DTM takes others with the
-// same gid and leaves the transaction as it is, and a client may send the headers of its present trace.
+// different names a difference between a submit and the transaction of its gid, "" if there is none. Fields that a submit leaves out do not
+// differ, nor do the subscribers of a topic, which change. Options and headers do not count: they steer a transaction, and a client may
+// send the headers of its present trace. DTM accepts other ones with the same gid and leaves the transaction unchanged.
 func different(t *sagamachine.Transaction, r *request, p *sagapart.BeginPart) string {
 	had, given := t.Definition, &p.Definition
 	switch {

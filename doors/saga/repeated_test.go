@@ -60,7 +60,7 @@ func TestTheSameSentAgain(t *testing.T) {
 			t.Errorf("%s is %s", of.gid, got)
 		}
 	}
-	// What has failed has failed, whoever asks.
+	// A failure is final for every client.
 	s.want(409, "", "POST", "submit", `{"gid":"bad","trans_type":"saga","steps":[{"action":"http://busi/fail","compensate":"http://busi/ok"}],"payloads":["{}"],"wait_result":true}`)
 	if code, _, body := s.do("POST", prefix+"submit", `{"gid":"bad","trans_type":"saga","steps":[{"action":"http://busi/fail","compensate":"http://busi/ok"}],"payloads":["{}"]}`); code != 409 || !strings.Contains(body, "current status 'failed'") {
 		t.Errorf("%d %s", code, body)

@@ -9,26 +9,26 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// maxBody bounds a request. What a transaction may hold is bounded again, so that a client hears which of its payloads is too large.
+// maxBody bounds a request. A transaction's own bounds are checked again, so that a client hears which of its payloads is too large.
 const maxBody = 8 << 20
 
 // maxHeaders bounds the headers for the calls to branches, in bytes: they go out with each of them.
 const maxHeaders = 256 << 10
 
-// request is what a client asks of a transaction, whichever protocol it speaks. Payloads alias what it was read from.
+// request is a client's request about a transaction, by any protocol. Payloads alias its source.
 type request struct {
 	sagapart.Definition
 	mode     string // DTM's trans_type as it was written; Definition.Mode is what check makes of it
 	steps    []step
 	payloads [][]byte
 	reason   string // rollback_reason
-	// What a workflow has come to (req_extra).
+	// A workflow's result (req_extra).
 	status, outcome, why string
 
 	named map[string]int // places of Headers by name, once there are some
 
 	kv     value // of POST /api/holdfast/submit
-	broken error // what was wrong with it when it was read, to be said by check
+	broken error // the fault found when it was read, for check to report
 }
 
 // step is one step of a saga, or of a message, which has no compensation.
@@ -184,7 +184,7 @@ func (v value) steps(before []step) (all []step, err error) {
 	return all, err
 }
 
-// check judges what every request about a transaction must hold to, and says what does not.
+// check judges the common rules of all requests about a transaction, and names the broken one.
 func (r *request) check() error {
 	if r.broken != nil {
 		return r.broken

@@ -102,7 +102,8 @@ func TestWhatIsNoRequest(t *testing.T) {
 	}
 }
 
-// TestCustomDataIsWhatTheWorkerReads: what a client means by it is in the log as DTM's clients in Go write it, what nobody could run is not.
+// TestCustomDataIsWhatTheWorkerReads: the client's meaning is in the log as DTM's clients in Go write it; data that the worker could not
+// run is refused.
 func TestCustomDataIsWhatTheWorkerReads(t *testing.T) {
 	for _, c := range []struct {
 		mode, custom, want string

@@ -32,8 +32,8 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// solo is a member without a log, which applies at once what is proposed, with a small coordinator in the place of doors/saga/advance: it calls
-// nobody and reads what a branch answers off the end of its URL, "ok", "fail", "ongoing" or "never". What is due has one pass, no more.
+// solo is a member without a log, which applies proposals at once, with a small coordinator in the place of doors/saga/advance. It makes no
+// calls and reads a branch's answer off the end of its URL: "ok", "fail", "ongoing" or "never". A due transaction has one pass, no more.
 type solo struct {
 	acktest.Fake
 	t     *testing.T

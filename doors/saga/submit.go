@@ -80,7 +80,7 @@ func (d *Door) begin(r *request, as sagapart.Status) (*sagapart.BeginPart, error
 	switch {
 	case as == sagapart.Submitted:
 		if p.FirstMs = c.delayMs; p.FirstMs > 0 {
-			p.FirstMs++ // the entry's tick is a whole number of milliseconds, and may be up to one behind what the client's clock said
+			p.FirstMs++ // the entry's tick is a whole number of milliseconds, and may be up to one behind the client's clock
 		}
 	case r.Mode == sagapart.Workflow || r.Mode == sagapart.Saga:
 		p.FirstMs = p.IntervalMs
@@ -97,8 +97,8 @@ func orMs(ms int64, other time.Duration) int64 {
 	return other.Milliseconds()
 }
 
-// again is called for a transaction that had been submitted before: whoever submits it once more wants it to go on now. It reports whether
-// it does: one that was never due yet, because it is delayed, goes on waiting.
+// again is called for a transaction that had been submitted before: a client that submits it once more wants it to continue now. It reports
+// whether it does: one that was never due yet, because it is delayed, goes on waiting.
 func (d *Door) again(q *ask, st *sagapart.State) (runs bool, err error) {
 	t, err := d.machine.BriefNumber(st.Number)
 	if err != nil {
@@ -115,7 +115,7 @@ func (d *Door) again(q *ask, st *sagapart.State) (runs bool, err error) {
 	return true, d.hurry(q, hurried(t))
 }
 
-// finish is the submit of a workflow: its client has run it and says what it came to. Said once more, it is no error.
+// finish is the submit of a workflow: its client has run it and reports its result. Said once more, it is no error.
 func (d *Door) finish(q *ask, r *request) error {
 	to := sagapart.ParseStatus(r.status)
 	if !to.Final() {

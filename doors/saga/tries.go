@@ -30,7 +30,7 @@ type shownCall struct {
 	UnderWay bool      `json:"under_way"`
 }
 
-// Trouble is what is known of why an open transaction is tried again.
+// Trouble is the reason why an open transaction is tried again.
 type Trouble struct {
 	// URL and Text are of the newest error, both "" if there is none.
 	URL, Text string
@@ -126,8 +126,8 @@ func (d *Door) queryTried(q *ask, p params) (any, error) {
 	return d.queried(q, p.get("gid"), &shownWhole{head: d.knows().begin() + `"branches":[`, operator: true})
 }
 
-// listRows and listBytes bound what the making of one list reads. It is read in pieces, the first among many readers, and the others, which are
-// larger, among few: a list without a filter may read megabytes, and a hundred clients may ask at once.
+// listRows and listBytes bound what the making of one list reads. It is read in pieces: the first among many readers, and the others, which
+// are larger, among few. A list without a filter may read megabytes, and a hundred clients may ask at once.
 const (
 	listRows, listBytes = 10_000, 8 << 20
 	smallListRows       = 1000

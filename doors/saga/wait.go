@@ -25,8 +25,8 @@ type event struct {
 	ended bool // a pass over it has ended
 }
 
-// maxEvents bounds what a waiter that is slow to look keeps: a transaction has five statuses, and ends of passes over one that stays where
-// it is are one event.
+// maxEvents bounds the events of a slow waiter. A transaction has five statuses, and ends of passes over one that stays where it is are one
+// event.
 const maxEvents = 16
 
 // wait begins to watch a gid. The caller calls cancel, once.
@@ -70,8 +70,8 @@ func (w *waiter) take() (events []event) {
 // patience is how long a request waits before it is worth watching whether its client is still there.
 const patience = 100 * time.Millisecond
 
-// outcome waits until the transaction that was submitted has ended, or a pass over it has, and says what came of it: nil is success. It
-// shows nothing before the command that records it is applied here: what it hears of was published.
+// outcome waits until the submitted transaction has ended, or a pass over it has, and returns the result: nil is success. It shows nothing
+// before the recording command is applied here: its events are published ones.
 func (d *Door) outcome(q *ask, w *waiter, st *sagapart.State) error {
 	q.saw = true
 	late := time.NewTimer(d.opts.WaitTimeout)
@@ -119,7 +119,7 @@ func notYet() error {
 		"or submit it again with the same gid to wait once more %s", wordOngoing)
 }
 
-// heard is the answer to who waited, by what ended the waiting.
+// heard is the answer to the waiting client, by the event that ended the waiting.
 func (d *Door) heard(e event) error {
 	if e.Status == sagapart.Succeed {
 		return nil

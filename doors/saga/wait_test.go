@@ -45,7 +45,7 @@ func (s *served) waits(gid string, n int) {
 // stillGoingOn is what a client hears that waited for an outcome that there is not yet.
 const stillGoingOn = `{"dtm_result":"ONGOING","message":"wait result not return success: the transaction is still going on; ask GET /api/dtmsvr/query for its outcome, or submit it again with the same gid to wait once more ONGOING"}`
 
-// TestWaitResult: who waits hears of a success only when there is one.
+// TestWaitResult: a waiting client hears of a success only when there is one.
 func TestWaitResult(t *testing.T) {
 	s := serve(t, Options{})
 	for _, c := range []struct {

@@ -15,7 +15,7 @@ import (
 // heartbeat is between two lines that say nothing, for proxies that end what is silent.
 const heartbeat = 15 * time.Second
 
-// statusEvent is what a watch says of a transaction: its data line.
+// statusEvent is a watch's message about a transaction: its data line.
 type statusEvent struct {
 	Gid    string `json:"gid"`
 	Mode   string `json:"trans_type"`
@@ -109,7 +109,7 @@ func (d *Door) stream(w http.ResponseWriter, r *http.Request, q *ask, t *sagamac
 // rank is the order in which a transaction comes to its statuses.
 var rank = [...]int{sagapart.Prepared: 1, sagapart.Submitted: 2, sagapart.Aborting: 3, sagapart.Succeed: 4, sagapart.Failed: 4}
 
-// send sends that a transaction has come to a status, with what is known of it by now.
+// send sends that a transaction has come to a status, with the facts known by now.
 func (d *Door) send(w http.ResponseWriter, r *http.Request, q *ask, t *sagamachine.Transaction, s sagapart.Status) error {
 	if now, err := d.machine.BriefNumber(t.Number); err == nil && now != nil {
 		t = now

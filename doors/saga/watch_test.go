@@ -64,7 +64,7 @@ func TestWatch(t *testing.T) {
 	s.want(200, success, "POST", "abort", `{"gid":"t","trans_type":"tcc","rollback_reason":"no seat"}`)
 	w.wants("aborting", "no seat")
 	s.passes.Wait()
-	late := s.watch("t") // whoever comes later begins with what is
+	late := s.watch("t") // a later watcher begins with the present status
 	late.wants("aborting", "no seat")
 	s.want(200, success, "POST", "forceStop", `{"gid":"t"}`)
 	for _, one := range []*stream{w, late} {
@@ -83,7 +83,7 @@ func TestWatch(t *testing.T) {
 	w.wants("failed", "")
 }
 
-// TestWatchesMissNothing: whoever watches a saga from its beginning sees every status once and in order, however fast it runs.
+// TestWatchesMissNothing: a watcher of a saga from its beginning sees every status once and in order, however fast it runs.
 func TestWatchesMissNothing(t *testing.T) {
 	s := serve(t, Options{})
 	for range 20 {

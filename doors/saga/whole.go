@@ -5,11 +5,11 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// shownWhole is a transaction with its branches, as the parts of an answer. What changes of it is that of the first page: a client that takes an
-// hour for the answer sees the moment at which it began.
+// shownWhole is a transaction with its branches, as the parts of an answer. Its changing parts are those of the first page: a client that
+// takes an hour for the answer sees the moment at which it began.
 type shownWhole struct {
 	d        *Door
-	head     string // what stands before the branches
+	head     string // the text in front of the branches
 	operator bool
 	number   uint64
 	size     int64
@@ -89,7 +89,7 @@ func (s *shownWhole) next(w *writer, again bool) (more bool, err error) {
 // shownList is transactions without their branches, as the parts of an answer. Each is as it stood when it was read.
 type shownList struct {
 	d        *Door
-	head     string // what stands before them
+	head     string // the text in front of them
 	operator bool
 	listed   []sagamachine.Listed
 	size     int64 // of all that are listed
@@ -163,7 +163,7 @@ func (l *shownList) one(w *writer, of *sagamachine.Listed, again bool) (err erro
 type shownTopics struct {
 	d     *Door
 	names []string
-	tail  string // what stands behind them
+	tail  string // the text behind them
 
 	at      int // the part that is next: 0 is the beginning, behind it are the topics, and then tail
 	any     bool

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfastdb/holdfast/serve/ack"
 )
 
-// archivedAdd holds back the answer to an entry that res has added until that is archived, and what the answer shows beside it if it shows
-// more. It returns what is answered instead if that takes too long: a 500, which no client of a log sends again.
+// archivedAdd holds back the answer to an entry that res has added until the entry is archived. With more it waits for all else that the
+// answer shows too. It returns what is answered instead if that takes too long: a 500, which no client of a log sends again.
 func (d *Door) archivedAdd(res *entry.Result, more bool) (instead *response) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.opts.RequestTimeout)
 	defer cancel()
@@ -25,8 +25,8 @@ func (d *Door) archivedAdd(res *entry.Result, more bool) (instead *response) {
 	return nil
 }
 
-// archivedRead is a, which was read of l, once all is archived that can be in it, or a 503. What is below a checkpoint that was archived before is
-// so for good: who reads a log does not depend on an archive that is away.
+// archivedRead returns a, an answer read from l, once everything it can show is archived, or else a 503. Everything below an archived
+// checkpoint is archived for good: readers below it do not depend on an archive that is away.
 func (d *Door) archivedRead(l *tlogmachine.Log, r *request, a response) response {
 	if r.shown != nil && r.shown.Size < d.archivedBelow(l, 0) {
 		return a

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 )
 
-// add answers POST /add. Clients send an entry again after a 503, so a 503 is answered only if the entry is provably not in the
-// log; if that is not known the answer is a 500 that says so.
+// add answers POST /add. Clients send an entry again after a 503, so a 503 is answered only if the entry is provably not in the log. If
+// that is unknown the answer is a 500 that says so.
 //
 // archived: the answer waits for the archive.
 func (d *Door) add(l *tlogmachine.Log, name string, r *request, archived bool) response {
@@ -116,18 +116,18 @@ func refusal(err error) response {
 	return fail(500, "it is not known whether the entry was added: "+err.Error())
 }
 
-// showAgain is the time between two looks at what is shown.
+// showAgain is the time between two looks at the shown checkpoint.
 const showAgain = 20 * time.Millisecond
 
-// prove waits for a checkpoint that covers index and returns the proof under it; false: there was none in time, or its tiles
-// could not be read.
+// prove waits for a checkpoint that covers index and returns the proof under it. false: there was none in time, or its tiles could not be
+// read.
 func (d *Door) prove(l *tlogmachine.Log, index uint64) ([]byte, bool) {
 	late := time.NewTimer(d.opts.ProofTimeout)
 	defer late.Stop()
 	for {
 		c, next := l.Newest()
 		var again <-chan time.Time
-		if d.opts.Shown != nil { // a change of what is shown wakes nobody
+		if d.opts.Shown != nil { // a change of the shown checkpoint has no wake-up
 			c, again = d.opts.Shown(l), time.After(showAgain)
 		}
 		if c != nil && c.Size > index {

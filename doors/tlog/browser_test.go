@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Anybody's page may read a log; adding is for programs, and for pages whose origin is allowed.
+// Any page may read a log; adding is for programs, and for pages whose origin is allowed.
 func TestPagesOfOtherSitesDoNotAdd(t *testing.T) {
 	for name, c := range map[string]*http.Client{"http1": http1, "http2": http2} {
 		t.Run(name, func(t *testing.T) {

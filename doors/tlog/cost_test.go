@@ -10,7 +10,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/ack"
 )
 
-// FuzzRequests: whatever a client names is taken apart at its price, and is nothing but an answer.
+// FuzzRequests: any request of a client is parsed at its price, and gets an answer.
 func FuzzRequests(f *testing.F) {
 	for _, path := range []string{"/checkpoint", "/tile/0/x001/x234/067.p/255", "/tile/entries/000", "/log/a/tile/3/000", "/proof/inclusion", "/x"} {
 		for _, query := range []string{"", "index=1&size=9", "index=18446744073709551616", "hash=%zz", "from=1&size=2&from=3"} {

@@ -26,8 +26,8 @@ type Options struct {
 	ReadOnly func(l *tlogmachine.Log) string
 	// Shown is the checkpoint that readers get of a log, nil if that is not known; nil: the newest.
 	Shown func(l *tlogmachine.Log) *tlogmachine.Checkpoint
-	// Admit judges an add to a log of an entry of n bytes by what the Authorization header says. Where code is not 0 the add is
-	// refused with it and text; else done is called, if it is not nil, when the outcome is known. nil: everybody may add.
+	// Admit judges an add of an entry of n bytes by the Authorization header. If code is not 0 the add is refused with it and text.
+	// Otherwise done, if not nil, is called when the outcome is known. nil: every client may add.
 	Admit func(log, authorization string, n int) (code int, text string, done func())
 	// CORS lists the origins of pages that may add, "*" for all; none: no page of another site may.
 	CORS []string
@@ -39,8 +39,8 @@ type Options struct {
 	RequestTimeout time.Duration
 	// ProofTimeout is how long POST /add?proof=1 waits for a checkpoint after the entry is in the log. 0 = 5 s.
 	ProofTimeout time.Duration
-	// MaxQueueBytes bounds the commands of one log that wait for their turn to be proposed, in bytes: each entry counts with its length
-	// field of two bytes, so that empty entries are bounded too. 0 = 8 MiB.
+	// MaxQueueBytes bounds the commands of one log that wait for their turn, in bytes. Each entry counts with its length field of two
+	// bytes, so that empty entries are bounded too. 0 = 8 MiB.
 	MaxQueueBytes int
 	// MaxConns bounds connections, as port.Options does.
 	MaxConns int
@@ -54,7 +54,7 @@ type Options struct {
 	Steps *meter.Steps
 }
 
-// member is what the door needs of its node. *node.Node is the one; tests put a member without a log in its place.
+// member is the door's view of its node. *node.Node is the one; tests put a member without a log in its place.
 type member interface {
 	Propose(ctx context.Context, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
 	Status() node.Status
@@ -119,7 +119,7 @@ func newDoor(n member, logs *tlogmachine.Machine, opts Options) *Door {
 // Serve accepts connections on l until Shutdown, which makes it return nil; any other error is the listener's. It may be
 // called for several listeners at once.
 func (d *Door) Serve(l net.Listener, offer port.Protocols) error {
-	// What the port takes for gRPC is every cleartext HTTP/2 connection; here that is HTTP/2 like any other.
+	// The port takes every cleartext HTTP/2 connection for gRPC; here that is HTTP/2 like any other.
 	d.runH2.Do(func() { go d.serveH2() })
 	if offer.TLS != nil {
 		offer.NoGRPC = true

@@ -45,7 +45,7 @@ func (d *Door) http1(ctx *fasthttp.RequestCtx) {
 	out.SetBodyRaw(a.body)
 }
 
-// headers sets what is not content type and length.
+// headers sets the headers other than content type and length.
 func (a *response) headers(method string, set func(name, value string)) {
 	if a.cache != "" {
 		set("Cache-Control", a.cache)

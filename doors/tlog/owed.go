@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Owed says what requests have taken and not given back, "" if nothing (port.Port.Owed): entries that wait are in it too. After Shutdown it
+// Owed names the resources that requests have not given back, "" if none (port.Port.Owed): entries that wait are in it too. After Shutdown it
 // is "" once the last command has ended. Any goroutine.
 func (d *Door) Owed() string {
 	all := d.port.Owed()

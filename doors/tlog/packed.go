@@ -9,9 +9,9 @@ import (
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 )
 
-// Packed keeps full bundles as gzip makes them, up to a number of bytes. A bundle never changes and every monitor of a log reads it, so compressing it
-// for each of them was three quarters of what serving it cost. The one that was asked for longest ago gives way. Its methods may be called from any
-// goroutine; doors may share one.
+// Packed keeps full bundles as gzip makes them, up to a number of bytes. A bundle never changes and every monitor of a log reads it.
+// Compressing it for each of them was three quarters of the cost of serving it. The bundle that was asked for longest ago gives way. Its
+// methods may be called from any goroutine; doors may share one.
 type Packed struct {
 	mu     sync.Mutex
 	most   int64                       // guarded by mu
@@ -58,7 +58,7 @@ func (p *Packed) pack(l *tlogmachine.Log, n uint64, b []byte) []byte {
 	if len(body) > len(b)-len(b)/8 {
 		body = nil
 	} else if cap(body) > len(body)+len(body)/8 {
-		body = append(make([]byte, 0, len(body)), body...) // what is kept is counted by its length
+		body = append(make([]byte, 0, len(body)), body...) // kept bodies are counted by their length
 	}
 	p.keep(&packedBundle{packedKey{l, n}, body})
 	return body

@@ -10,8 +10,8 @@ import (
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 )
 
-// TestPacked: a bundle is compressed once as long as there is room, the one that was asked for longest ago gives way, and what hardly gets smaller is
-// remembered as such.
+// TestPacked: a bundle is compressed once as long as there is room, and the one that was asked for longest ago gives way. One that hardly
+// gets smaller is remembered as such.
 func TestPacked(t *testing.T) {
 	l := new(tlogmachine.Log)
 	text := bytes.Repeat([]byte("an entry that others are like. "), 200)

@@ -8,7 +8,7 @@ import (
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 )
 
-// A tile or bundle is the same for good, so its path says all that an ETag has to: it is the path, behind a number for the log, because a log that is
+// A tile or bundle never changes, so its path suffices as an ETag, behind a number for the log. The number is there because a log that is
 // begun anew has the same paths.
 func immutableTag(l *tlogmachine.Log, path string) string {
 	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a, 64 bits (RFC 9923)

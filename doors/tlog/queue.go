@@ -20,9 +20,9 @@ import (
 // others behind it.
 const batchBytes = 512 << 10
 
-// queue gathers the adds of one log into commands: one command is in flight, and everything that comes meanwhile is in the
-// next one. There is no timer. A command per add was rejected: each costs the log a queue entry, a map entry and a wake-up,
-// which together cost more than hashing the entry does.
+// queue gathers the adds of one log into commands: one command is in flight, and everything that comes meanwhile is in the next one. There
+// is no timer. A command per add was rejected. Each costs the log a queue entry, a map entry and a wake-up, together more than hashing the
+// entry.
 type queue struct {
 	d     *Door
 	log   *tlogmachine.Log
@@ -44,21 +44,21 @@ type batch struct {
 	turn  chan struct{} // closed when the queue wants it proposed; nil if that was at once
 	done  chan struct{}
 	res   *tlogpart.Appended
-	by    *entry.Result // what res is of
+	by    *entry.Result // the add that res belongs to
 	err   error
 }
 
 var (
 	// errQueueFull: nothing was proposed.
 	errQueueFull = errors.New("too many entries are waiting")
-	// errNoTurn: the log took too long with what came before; nothing was proposed.
+	// errNoTurn: the log took too long with earlier commands; nothing was proposed.
 	errNoTurn = errors.New("the log did not take more entries in time")
 )
 
 const (
-	// headBytes is what a command has before its entries: kind, flags, the log's number.
+	// headBytes is a command's overhead in front of its entries: kind, flags, the log's number.
 	headBytes = 2 + binary.MaxVarintLen64
-	// entryHeadBytes is what an entry has before its own bytes: their number.
+	// entryHeadBytes is an entry's overhead in front of its bytes: their number.
 	entryHeadBytes = 2
 )
 
@@ -137,7 +137,7 @@ func (q *queue) await(b *batch) {
 	q.fly(b)
 }
 
-// fly proposes a batch, gives the turn to the next one and wakes those who wait for the result.
+// fly proposes a batch, gives the turn to the next one and wakes the batch's waiting adds.
 func (q *queue) fly(b *batch) {
 	if b.hurry {
 		b.body[1] = tlogpart.FlagHurry

@@ -47,8 +47,8 @@ func TestWaitingAddsAreBoundedInBytes(t *testing.T) {
 	}
 }
 
-// TestTheQueueCountsWhatWaits: of every size of entry, what is counted in is what waits and what is counted out, so the bound holds and
-// nothing of it is lost: neither when a batch gets its turn nor when it gives up.
+// TestTheQueueCountsWhatWaits: for every size of entry, the bytes counted in are those waiting and those counted out. So the bound holds
+// and no bytes are lost: neither when a batch gets its turn nor when it gives up.
 func TestTheQueueCountsWhatWaits(t *testing.T) {
 	for _, c := range []struct {
 		name    string

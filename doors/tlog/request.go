@@ -8,7 +8,7 @@ import (
 	tlogpart "github.com/holdfastdb/holdfast/doors/tlog/part"
 )
 
-// request is what a client asked for, whatever HTTP it speaks. Its memory belongs to the request it was read from.
+// request is a client's request over any version of HTTP. Its memory belongs to the request it was read from.
 type request struct {
 	method  string
 	path    string // as sent: no path of a log needs escaping
@@ -24,7 +24,7 @@ type request struct {
 	refusal string // why a page in a browser is not answered; "": it is
 }
 
-// response is what it gets.
+// response is its answer.
 type response struct {
 	code        int
 	contentType string
@@ -105,7 +105,7 @@ func (d *Door) serve(r *request) response {
 	return a
 }
 
-// read answers a GET or HEAD of what is below a log.
+// read answers a GET or HEAD of a path below a log.
 func (d *Door) read(l *tlogmachine.Log, path string, r *request) response {
 	if l == nil {
 		return fail(404, "no such log")

@@ -10,12 +10,12 @@ type Package struct {
 	ImportPath string
 	Dir        string
 	Doc        string   // first sentence of the package comment
-	GoFiles    []string // what ships
+	GoFiles    []string // files of the shipped package
 	Imports    []string
 }
 
-// Imports reports every import that the layer table does not allow, every package without a row or a package comment,
-// and every row without a package, unless it is a default row. module is the module path of this repository.
+// Imports reports every import that the layer table does not allow, and every package without a row or a package comment. It also reports
+// every row without a package, unless it is a default row. module is the module path of this repository.
 func (r *Rules) Imports(module string, packages []Package) []string {
 	var found []string
 	used := make(map[string]bool)
@@ -50,7 +50,7 @@ func (r *Rules) forbidden(row *Row, star, path, imp, module string) string {
 		return "no cgo"
 	}
 	if !within(imp, module) {
-		// Only a path whose first part has a dot can be somebody else's; the rest is the standard library.
+		// Only a path whose first part has a dot can be a third party's; the rest is the standard library.
 		if first, _, _ := strings.Cut(imp, "/"); !strings.Contains(first, ".") || withinAny(imp, row.Third) {
 			return ""
 		}
@@ -64,7 +64,7 @@ func (r *Rules) forbidden(row *Row, star, path, imp, module string) string {
 	case strange(path, target):
 		return "of another door only its part may be imported, and by core and serve nothing of a door"
 	case to.Path == row.Path && !isDefault(row.Path), within(target, path) && to.Layer <= row.Layer && !to.Nobody:
-		return "" // the same row, or a parent its own child; what shares a default row has nothing else in common
+		return "" // the same row, or a parent its own child; packages of one default row have nothing else in common
 	case to.Nobody && !row.Nobody:
 		return "only tests may use it"
 	case to.Layer > row.Layer:

@@ -9,9 +9,10 @@ import (
 	"testing"
 )
 
-// TestEveryDoorIsInEveryList: the folders below doors/ that have a program are the doors of the build, and each of them is checked. What ships walks the list in
-// cmd/holdfast. The simulation and the conformance runs have lists of their own, because nothing that ships may import them. So have two tests of
-// packages that the list itself stands on: of the settings of a server, and of what a restore does to rows.
+// TestEveryDoorIsInEveryList: the folders below doors/ that have a program are the doors of the build, and each of them is checked. The
+// shipped code walks the list in cmd/holdfast. The simulation and the conformance runs have lists of their own, because nothing that ships
+// may import them. So have two tests of packages that the list itself stands on: of a server's settings, and of a restore's changes of
+// rows.
 func TestEveryDoorIsInEveryList(t *testing.T) {
 	root := filepath.Join("..", "..")
 	read := func(name string) string {

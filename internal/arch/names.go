@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Tree is what a page can name: the files of the repository and what Go source and Makefile in it declare.
+// Tree is everything that a page can name: the repository's files, and the declarations in its Go source and Makefile.
 type Tree struct {
 	paths   map[string]bool            // files and folders, below the root with slashes
 	bases   map[string]bool            // last parts of paths
@@ -157,9 +157,9 @@ var (
 	backquoted = regexp.MustCompile("`([^`\n]+)`")
 )
 
-// Missing returns what a page names that the tree does not have: a path below a folder of the repository, a Go name as
-// `package.Name`, a test, a target of make, and, where a text begins with it, a flag or subcommand of holdfast. In a block
-// of code it looks at the lines that begin with make or holdfast. Flags of other programs are named with the program before them.
+// Missing returns the names on a page that the tree does not have. They are paths below a folder of the repository, Go names as
+// `package.Name`, tests, and targets of make. At the beginning of a text they are also flags and subcommands of holdfast. In a block of
+// code it looks at the lines that begin with make or holdfast. Flags of other programs are named with the program before them.
 func (t *Tree) Missing(page string) (missing []string) {
 	for _, block := range fence.FindAllString(page, -1) {
 		for line := range strings.Lines(block) {

@@ -17,7 +17,7 @@ var wanted = map[string]string{
 	"where a learner is promoted":                    "core/",
 }
 
-// place is a row of the table: what is there, its file, and the function or method in it.
+// place is a row of the table: the thing, its file, and the function or method in it.
 var place = regexp.MustCompile("(?m)^\\| (.+?) \\| `([^`]+)` \\| `([^`]+)` \\|$")
 
 // TestTheFivePlaces: the table "Where is it?" leads a newcomer to the code, so each row's file holds the function that the row names.

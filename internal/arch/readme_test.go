@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What a reader takes in before deciding to go on.
+// A reader's first impression, before deciding to go on.
 const (
 	readmeLines = 120
 	cellWords   = 15

@@ -1,6 +1,6 @@
-// Package arch holds the repository to docs/CODEMAP.md: it parses the layer table and the table of forbidden calls
-// there and reports every package that breaks them. The page is the only source, so page and code cannot drift apart.
-// It looks at what ships; test files may import more. It is not a linter: form and bugs are staticcheck's work.
+// Package arch holds the repository to docs/CODEMAP.md. It parses the layer table and the table of forbidden calls there and reports every
+// package that breaks them. The page is the only source, so page and code cannot drift apart. It looks at what ships; test files may import
+// more. It is not a linter: form and bugs are staticcheck's work.
 package arch
 
 import (
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Row is one path of the layer table. A path covers exactly that package, everything below it if it ends in "/...", or,
-// with a "*" in place of one name, each package of that form that has no row of its own: the default row of a family.
+// Row is one path of the layer table. A path covers exactly that package, or everything below it if it ends in "/...". With a "*" in place
+// of one name it is the default row of a family. It covers each package of that form without a row of its own.
 type Row struct {
 	Layer  int
 	Path   string
@@ -83,7 +83,7 @@ func (r *Rules) addRow(cells []string) error {
 		return fmt.Errorf("a layer needs five cells, not %d", len(cells))
 	}
 	row := Row{May: quoted(cells[3]), Third: quoted(cells[4])}
-	if cells[0] == "–" { // test-only: above everything, imported by nobody
+	if cells[0] == "–" { // test-only: above everything, no package may import it
 		row.Layer, row.Nobody = 100, true
 	} else {
 		n, err := strconv.Atoi(cells[0])

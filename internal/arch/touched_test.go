@@ -47,8 +47,8 @@ func TestWhatADoorTouches(t *testing.T) {
 				return true
 			}
 		}
-		// What its lists and its benchmark call is its own. conformance/archive loses a disk of all doors at once, as tests do, and conformance/sql
-		// has tables beside all doors, and conformance/strangers attacks all of them; conformance/week has writers at each.
+		// The door's lists and benchmark are its own. conformance/archive loses a disk of all doors at once, as tests do.
+		// conformance/sql has tables beside all doors, conformance/strangers attacks all of them, and conformance/week has writers at each.
 		return strings.HasPrefix(name, "scripts/") && (strings.Contains(string(lists), name) || strings.Contains(string(bench), name)) ||
 			strings.HasPrefix(name, "conformance/archive/") || strings.HasPrefix(name, "conformance/sql/") || strings.HasPrefix(name, "conformance/strangers/") ||
 			strings.HasPrefix(name, "conformance/week/")

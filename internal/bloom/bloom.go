@@ -1,13 +1,13 @@
-// Package bloom recognizes most keys that were never added, so that whoever looks for a new one need not read the store for it. It is a
-// blocked Bloom filter (Putze, Sanders, Singler 2007: all bits of a key in one cache line), in layers that double, since a Bloom filter
-// cannot grow.
+// Package bloom recognizes most keys that were never added, so that a search for a new key need not read the store. It is a blocked Bloom
+// filter (Putze, Sanders, Singler 2007: all bits of a key in one cache line). It has layers that double, since a Bloom filter cannot grow.
+// It holds keys of one process and is never stored. Its user decides which keys to add, in what order the store is walked, and when to
+// begin anew.
 //
-// It holds keys of one process and is never stored: which keys to add, in what order the store is walked for them, and when to begin anew,
-// is its user's to know. A key cannot be taken out. It only saves reads: members may differ in what theirs holds and still decide the same.
+// A key cannot be taken out. It only saves reads: members may differ in what theirs holds and still decide the same.
 package bloom
 
 const (
-	// First is how many keys the first layer takes; each further one takes twice as many as the one before.
+	// First is how many keys the first layer takes; each further one takes twice as many as its predecessor.
 	First = 1 << 16
 	// blockKeys a block of 512 bits are 12.8 bits a key; with probes about one absent key in 150 is read in vain.
 	blockKeys = 40
@@ -35,7 +35,7 @@ func New(most int) Filter { return Filter{most: most} }
 // Len is how many keys were added, without those that seemed to be there already.
 func (f *Filter) Len() int { return f.keys }
 
-// Bytes is what the filter takes.
+// Bytes is the filter's size.
 func (f *Filter) Bytes() int { return f.bytes }
 
 // Capacity is how many keys a filter of some bytes takes.

@@ -1,7 +1,6 @@
-// Package browser tells requests that a web page makes without its reader's knowledge from those of programs: a page of another
-// site that writes to a server on the reader's own machine or network, and one that made its own name resolve to loopback and
-// so reads as well. It decides by header fields that every browser sends and no page can change. It is no authentication:
-// requests of programs pass.
+// Package browser tells a web page's hidden requests from those of programs. Such a page belongs to another site and writes to a server on
+// the reader's machine or network. Or it made its own name resolve to loopback, and so reads as well. It decides by header fields that
+// every browser sends and no page can change. It is no authentication: requests of programs pass.
 package browser
 
 import (
@@ -60,7 +59,7 @@ func loopback(a net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// plainHost reports whether a Host field names no host that somebody could make resolve to loopback.
+// plainHost reports whether a Host field names no host that an attacker could make resolve to loopback.
 func plainHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

@@ -1,6 +1,6 @@
-// Package bucket is an object store with S3's interface in this process: it answers after a delay, counts what it is asked, and fails as it
-// is told. It is for tests, benchmarks and conformance runs of programs that reach it over HTTP; package objstore's Faulty is for those that
-// run in this process. What it holds is in memory and goes with it.
+// Package bucket is an object store with S3's interface in this process. It answers after a delay, counts its requests, and fails on
+// command. It is for tests, benchmarks and conformance runs of programs that reach it over HTTP; package objstore's Faulty is for code in
+// this process. Its objects are in memory only.
 package bucket
 
 import (
@@ -21,7 +21,7 @@ import (
 // name of the only bucket.
 const name = "holdfast"
 
-// Counts is what a bucket was asked.
+// Counts is a bucket's requests.
 type Counts struct {
 	Puts, Gets, Lists, Deletes, Others int // an upload in parts is one of Puts for each part, and two of Others
 	PutBytes                           int64
@@ -30,7 +30,7 @@ type Counts struct {
 // All is the number of requests.
 func (c Counts) All() int { return c.Puts + c.Gets + c.Lists + c.Deletes + c.Others }
 
-// Minus is what was asked since before.
+// Minus is the requests since before.
 func (c Counts) Minus(before Counts) Counts {
 	return Counts{c.Puts - before.Puts, c.Gets - before.Gets, c.Lists - before.Lists, c.Deletes - before.Deletes, c.Others - before.Others,
 		c.PutBytes - before.PutBytes}
@@ -51,7 +51,7 @@ const (
 	Hang                // no answer until the client gives up
 	Denied              // 403, nothing is done
 	Unavailable         // 503, nothing is done
-	Unconditional       // it is done whatever If-None-Match and If-Match say
+	Unconditional       // If-None-Match and If-Match are ignored
 	NoConditions        // 501 if there is an If-None-Match or If-Match, and nothing is done
 )
 
@@ -84,7 +84,7 @@ func Start() (*Bucket, error) {
 	return b, nil
 }
 
-// Close ends the server and what it holds.
+// Close ends the server and drops its objects.
 func (b *Bucket) Close() error { return b.srv.Close() }
 
 // Empty removes every object.
@@ -146,7 +146,7 @@ func (b *Bucket) FailAtRandom(share float64, faults ...Fault) {
 	})
 }
 
-// Counts is what it was asked so far.
+// Counts is its requests so far.
 func (b *Bucket) Counts() Counts {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,20 +1,20 @@
-// Package budget divides --memory, which is a promise about the whole process as the kernel counts it (VmRSS), among those who
-// hold much of it. It computes, and tells caches how much they may have (Ledger): each holder keeps to its bound by itself.
+// Package budget divides --memory, a promise about the whole process as the kernel counts it (VmRSS), among its large holders of memory. It
+// computes, and tells caches how much they may have (Ledger): each holder keeps to its bound by itself.
 //
 // How the promise is kept, with 256 MiB:
 //
 //   - The program's own pages are resident too. They are files' pages, which the kernel may drop, but it counts them.
-//   - Go's limit is what remains, less a sixteenth that the runtime may be above its limit for moments: it is a soft one.
-//     Below the limit the runtime keeps what has been freed, above it it collects and gives back. So the process is always
-//     about as large as that limit under load, and what matters is that what is really held stays well below it: the
-//     distance is the garbage one collection may leave behind, and the smaller it is, the more often all is marked.
-//   - What is held is bounded by claims (claims.go, and those of the doors) that come to fifteen sixteenths of Go's limit at most, if all of them are full at
-//     once: only clients with thousands of open calls, watches, leases and users take some of them. The rest is garbage,
-//     goroutines' stacks, the pools of gRPC and Pebble, and everything too small to be named.
-//   - What the log has and nobody can drop (Kept: leases, users, logs) borrows from caches once its own share is full (ledger.go). So a
+//   - Go's limit is what remains, less a sixteenth that the runtime may be above its limit for moments: it is a soft one. Below the limit
+//     the runtime keeps what has been freed, above it it collects and gives back. So under load the process is always about as large as
+//     that limit, and the held memory must stay well below it. The distance is the garbage that one collection may leave behind: the
+//     smaller it is, the more often all is marked. Claims (claims.go, and those of the doors) bound the held memory. Together they are at
+//     most fifteen sixteenths of Go's limit, if all are full at once. Only clients with thousands of open calls, watches, leases and users
+//     fill some of them.
+//   - The rest is garbage, goroutines' stacks, the pools of gRPC and Pebble, and everything too small to be named.
+//   - Logged state that cannot be dropped (Kept: leases, users, logs) borrows from caches once its own share is full (ledger.go). So a
 //     share that is never used costs an honest client nothing, and the sum of all stays the same.
-//   - A door that is off claims what its machines cannot do without, and the others get the rest of its part. A total that does not give every holder the least it works with
-//     is refused, with the figure.
+//   - A door that is off claims what its machines cannot do without, and the others get the rest of its part. A total that does not give
+//     every holder the least it works with is refused, with the figure.
 //
 // A lower limit without the bounds does not help: the runtime then collects without end and stays above it all the same.
 package budget
@@ -22,8 +22,8 @@ package budget
 import "fmt"
 
 const (
-	// program is what the pages of the binary take, measured with some room to grow: 35 MiB of files at rest, since the engine of the sql door is
-	// linked, which holds tables of collations and functions whether it is used or not.
+	// program is the size of the binary's resident pages, measured with some room to grow: 35 MiB of files at rest. That includes the
+	// engine of the sql door, with its tables of collations and functions, used or not.
 	program = 44 << 20
 	mib     = 1 << 20
 )
@@ -40,7 +40,7 @@ func DefaultOf(memory int64) int64 { return min(max(memory/4/mib*mib, Small), La
 
 // Shares of a budget, in bytes: those of the core by field, those of other claims by name (Of).
 type Shares struct {
-	// Total is what is divided.
+	// Total is the divided total.
 	Total int64
 	// GoLimit is for debug.SetMemoryLimit.
 	GoLimit int64
@@ -52,12 +52,12 @@ type Shares struct {
 	Flight int64
 	// Lane bounds what queues before the log, per lane. Requests in a lane are in flight as well.
 	Lane int64
-	// Uncommitted is what raft may have in flight.
+	// Uncommitted is the bound on raft's data in flight.
 	Uncommitted int64
 	// Idents is for users and roles, all of which every member has in memory.
 	Idents int64
 
-	// Ledger is what the holders of these shares tell. Copies of Shares have the same one.
+	// Ledger has the present bytes of the holders of these shares. Copies of Shares have the same one.
 	Ledger *Ledger
 
 	claimed map[string]int64
@@ -101,7 +101,7 @@ func Least(claims ...Claim) int64 {
 	return least
 }
 
-// goLimit is what the runtime may have of a total.
+// goLimit is the runtime's limit for a total.
 func goLimit(total int64) int64 { return max(total-program-total/16, total/2) }
 
 // holdable is how much of Go's limit may be held.
@@ -137,17 +137,17 @@ func divide(total int64, claims []Claim) Shares {
 
 // Connections says how many connections a process may have that has so much memory and may open so many files.
 type Connections struct {
-	// Doors is for the clients of all doors together, Peers for what other members open, Side for each of the ports that only
-	// operators and their programs ask.
+	// Doors is for the clients of all doors together, Peers for connections of other members. Side is for each of the ports that only
+	// operators and their programs use.
 	Doors, Peers, Side int
 }
 
 const (
-	// perConnection is what an idle connection may keep: buffers, as large as its largest frames and records have made them,
-	// and stacks of the goroutines that read and write it. Measured over TLS: gRPC 99 KiB after frames of 16 KiB, 40 without;
-	// other HTTP/2 73 and 36; HTTP/1.1 74 after a large request, 24 without, and up to 64 more while one is half there.
+	// perConnection is the memory an idle connection may keep. It has buffers as large as its largest frames and records, and the stacks of
+	// its reading and writing goroutines. Measured over TLS: gRPC 99 KiB after frames of 16 KiB, 40 without. Other HTTP/2 took 73 and 36;
+	// HTTP/1.1 74 after a large request, 24 without, and up to 64 more with half a request.
 	perConnection = 100 << 10
-	// ownFiles is what the store and the log may have open: tables, segments, and those that take their place.
+	// ownFiles is the open files of the store and the log: tables, segments, and their replacements.
 	ownFiles = 640
 )
 

@@ -2,14 +2,14 @@ package budget
 
 import "slices"
 
-// Kind says what becomes of what a holder holds.
+// Kind is how a holder can release its memory.
 type Kind uint8
 
 const (
 	// Passing is held for as long as a request, a connection or a piece of work takes. The holder refuses what is beyond its share, or lets it wait.
 	// It may lend as a Cache does, if it works with its floor.
 	Passing Kind = iota
-	// Cache only makes the next work faster. The holder can let go of it, down to its floor, and so lends it.
+	// Cache only makes the next work faster. The holder can release it, down to its floor, and so lends it.
 	Cache
 	// Kept is state that the log has and every member needs in memory. It cannot be dropped. Its holder borrows from caches
 	// and other lenders once its own share is full.
@@ -18,7 +18,7 @@ const (
 	Open
 )
 
-// Claim is what one holder of memory asks for. Everybody gets its floor; what is left goes by weight, up to each one's ceiling.
+// Claim is what one holder of memory asks for. Every claim gets its floor; the rest goes by weight, up to each one's ceiling.
 type Claim struct {
 	// Name is one word that no other claim has.
 	Name   string
@@ -41,7 +41,7 @@ func Floors(claims []Claim) []Claim {
 var core = []Claim{
 	// The store's blocks and, out of them, two memtables and a third while both are being written.
 	{Name: "cache", Weight: 28, Floor: 12 * mib, Kind: Cache},
-	// The log's newest entries, the buffer a record is put together in and the blocks that are not in the file yet, of 4 MiB each.
+	// The log's newest entries, the buffer a record is assembled in, and the blocks not yet in the file: 4 MiB each.
 	{Name: "log", Floor: 12 * mib, Ceiling: 12 * mib},
 	// One entry of 9 MiB has to fit.
 	{Name: "uncommitted", Weight: 7, Floor: 9 * mib, Ceiling: 16 * mib},

@@ -9,15 +9,15 @@ import (
 
 // Holder tells what one claim holds and takes another bound. Its functions may be called from any goroutine.
 type Holder struct {
-	// Held returns the bytes that are held now; nil: nobody counts them.
+	// Held returns the bytes held now; nil: not counted.
 	Held func() int64
-	// Bound sets the most that the holder may have, in bytes, between its floor and its share. What is above it goes soon: a Cache drops it, and
-	// a Passing holder takes no more until work has ended. Nil: it lends nothing. A Kept or Open claim lends nothing either.
+	// Bound sets the most that the holder may have, in bytes, between its floor and its share. Memory above it goes soon: a Cache drops it,
+	// and a Passing holder takes no more until work has ended. Nil: it lends nothing. A Kept or Open claim lends nothing either.
 	Bound func(bytes int64)
 }
 
-// Ledger is what the holders of one process's shares hold, and what lenders lend to what is kept and to what is open. Its methods may be called from
-// any goroutine.
+// Ledger is the holders of one process's shares, and the loans from lenders to Kept and Open claims. Its methods may be called from any
+// goroutine.
 type Ledger struct {
 	claims []Claim // never changed
 	share  map[string]int64
@@ -33,7 +33,7 @@ func newLedger(claims []Claim, share map[string]int64) *Ledger {
 	return &Ledger{claims: claims, share: share, holders: map[string]Holder{}}
 }
 
-// Hold enters the holder of a claim; a second one takes the place of the first. A nil Ledger knows nobody.
+// Hold enters the holder of a claim; a second one takes the place of the first. A nil Ledger has no holders.
 func (l *Ledger) Hold(claim string, h Holder) {
 	if l == nil {
 		return
@@ -43,7 +43,7 @@ func (l *Ledger) Hold(claim string, h Holder) {
 	l.holders[claim] = h
 }
 
-// held returns what a claim holds, 0 if nobody counts it.
+// held returns a claim's bytes, 0 if they are not counted.
 func (l *Ledger) held(claim string) int64 {
 	l.mu.Lock()
 	h := l.holders[claim].Held
@@ -61,7 +61,7 @@ type lender struct {
 	share, more int64
 }
 
-// may is what the lender may have while lent bytes of a possible loan are lent.
+// may is the lender's bound while lent bytes of a possible loan are lent.
 func (c *lender) may(lent, loan int64) int64 {
 	return c.share - int64(float64(lent)/float64(loan)*float64(c.more))
 }
@@ -81,7 +81,7 @@ func (l *Ledger) lenders() (all []lender, loan int64) {
 	return all, loan
 }
 
-// Own returns what this member has for what is kept, for the other members.
+// Own returns this member's room for Kept claims, for the other members.
 func (l *Ledger) Own() Room { return l.own(Kept) }
 
 // own returns what this member has for claims of some kinds.
@@ -98,11 +98,11 @@ func (l *Ledger) own(kinds ...Kind) (r Room) {
 	return r
 }
 
-// Others sets what the other members have. What is kept is on every member, so the least of all bounds it.
+// Others sets the other members' rooms. Kept state is on every member, so the smallest room bounds it.
 func (l *Ledger) Others(rooms []Room) { l.others.Store(&rooms) }
 
-// Room returns the most that a Kept claim may have, in bytes, on the member with the least memory of those that were heard, or an Open one on
-// this member, and no more than its ceiling.
+// Room returns the most that a claim may have, in bytes, and no more than its ceiling. For a Kept claim it is the least of all known
+// members, for an Open one this member's.
 func (l *Ledger) Room(claim string) int64 {
 	least := l.own(Kept, Open).For(claim, l.held)
 	for _, c := range l.claims {
@@ -126,8 +126,8 @@ func (l *Ledger) Room(claim string) int64 {
 	return least
 }
 
-// Balance has lenders lend what Kept and Open claims hold beyond their shares, each in proportion to what it has above its floor, and gives back what
-// they do not need any more. It is called about once a second: what is granted meanwhile is a small part of the distance to Go's limit.
+// Balance has lenders lend the bytes that Kept and Open claims hold beyond their shares, each in proportion to its bytes above its floor.
+// It takes unneeded loans back. It is called about once a second: grants in between are a small part of the distance to Go's limit.
 func (l *Ledger) Balance() {
 	borrowed := l.own(Kept, Open).borrowed(l.held)
 	l.mu.Lock()
@@ -148,9 +148,10 @@ type Entry struct {
 	Claim string
 	Kind  Kind
 	Share int64
-	// May is what it may have now: a lender less than its share while it lends, a Kept or Open claim more as long as lenders can lend.
+	// May is its present bound. It is below its share for a lender while it lends, and above it for a Kept or Open claim while lenders can
+	// lend.
 	May int64
-	// Held is what it has, -1 if nobody counts it.
+	// Held is its bytes, -1 if they are not counted.
 	Held int64
 }
 

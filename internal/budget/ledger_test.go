@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// house is a ledger of the core and three claims, with what its holders were told and what they hold.
+// house is a ledger of the core and three claims, with its holders' bounds and bytes.
 type house struct {
 	*Ledger
 	floor int64 // of the store's cache, as far as it is lent: its memtables
@@ -34,8 +34,8 @@ func (h *house) keep(name string, bytes int64) {
 	h.Balance()
 }
 
-// TestCachesLendToWhatIsKept: what is kept has its share first and then what caches have above their floors; the sum of all never grows, no
-// cache goes below its floor, and what is given back is theirs again.
+// TestCachesLendToWhatIsKept: a Kept claim has its share first and then the caches' room above their floors. The sum of all never grows, no
+// cache goes below its floor, and returned room is theirs again.
 func TestCachesLendToWhatIsKept(t *testing.T) {
 	h := newHouse(256 * mib)
 	own := h.Own()
@@ -102,7 +102,7 @@ func TestDividingChangesNothing(t *testing.T) {
 	}
 }
 
-// TestTheSmallestMemberDecides: what is kept is on every member, so the one with the least memory bounds it; one that does not know of a
+// TestTheSmallestMemberDecides: Kept state is on every member, so the one with the least memory bounds it. One that does not know of a
 // claim has no bound of it.
 func TestTheSmallestMemberDecides(t *testing.T) {
 	large, small := newHouse(1024*mib), newHouse(128*mib)
@@ -150,7 +150,7 @@ func TestEntriesSayWhatThereIs(t *testing.T) {
 	}
 }
 
-// TestDefaultOf: a quarter of what there is, within bounds.
+// TestDefaultOf: a quarter of the machine's memory, within bounds.
 func TestDefaultOf(t *testing.T) {
 	for memory, want := range map[int64]int64{0: Small, 512 * mib: Small, 2 << 30: 512 * mib, 3<<30 + 4097: 768 * mib, 64 << 30: Large} {
 		if got := DefaultOf(memory); got != want {
@@ -186,8 +186,8 @@ func TestClientsThatStayBorrowToo(t *testing.T) {
 	}
 }
 
-// TestWorkLendsAsCachesDo: a Passing claim whose holder takes a bound lends down to its floor beside the caches, each in proportion; one without
-// a bound keeps its share, and Kept and Open claims never lend.
+// TestWorkLendsAsCachesDo: a Passing claim whose holder takes a bound lends down to its floor beside the caches, each in proportion. One
+// without a bound keeps its share, and Kept and Open claims never lend.
 func TestWorkLendsAsCachesDo(t *testing.T) {
 	locks := Claim{Name: "locks", Weight: 30, Floor: 4 * mib}
 	h := newHouse(256*mib, locks, Claim{Name: "calls", Weight: 5, Floor: mib, Kind: Open})

@@ -1,5 +1,5 @@
-// Package certtest makes certificates for tests and conformance runs: an authority of its own, and what it signs for programs
-// on this machine. It is not for real servers: keys lie in plain files, and everything expires tomorrow.
+// Package certtest makes certificates for tests and conformance runs: an authority of its own, and certificates for programs on this
+// machine. It is not for real servers: keys lie in plain files, and everything expires tomorrow.
 //
 // It panics where only a broken standard library could fail; a test has no better answer.
 package certtest
@@ -53,7 +53,7 @@ func NotAfter(t time.Time) func(*x509.Certificate) {
 	return func(c *x509.Certificate) { c.NotAfter = t }
 }
 
-// Pool trusts this authority and nobody else.
+// Pool trusts this authority alone.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.Cert)

@@ -1,7 +1,6 @@
-// Package codectest tests codecs of command parts, which all promise the same: the bytes are pinned by a golden file, what is encoded
-// comes back, nothing shorter or longer decodes, and no bytes at all stop the decoder or the printer.
-//
-// What a codec refuses by name (an unknown flag, a path that is none) is for the tests of its own package.
+// Package codectest tests codecs of command parts. A golden file pins the bytes, and encoded parts decode to the same. Nothing shorter or
+// longer decodes, and no bytes at all stop the decoder or the printer. Named refusals of a codec (an unknown flag, a malformed path) are
+// for the tests of its own package.
 package codectest
 
 import (
@@ -22,7 +21,7 @@ type Codec[P any] struct {
 	Append  func(b []byte, p P) []byte
 	// Decode makes a part of an encoding; it may keep the bytes.
 	Decode func(b []byte) (P, error)
-	// Describe says what an encoding says, for people.
+	// Describe prints an encoding, for people.
 	Describe func(b []byte) string
 	// Torn is the error, by errors.Is, of an encoding that was cut; nil: any. Trailing is that of one with a byte too many.
 	Torn, Trailing error
@@ -32,7 +31,7 @@ type Codec[P any] struct {
 	Exact bool
 }
 
-// Golden holds the encodings of the samples against a file: what one build logs every later one must read.
+// Golden compares the encodings of the samples with a file: every later build must read one build's log.
 func (c *Codec[P]) Golden(t *testing.T, file string) {
 	t.Helper()
 	var out strings.Builder
@@ -43,7 +42,7 @@ func (c *Codec[P]) Golden(t *testing.T, file string) {
 	golden.Check(t, file, out.String())
 }
 
-// RoundTrip: what is encoded, behind whatever else is in the buffer, comes back, and nothing else decodes to it.
+// RoundTrip: an encoded part behind any other bytes of a buffer decodes to itself, and nothing else decodes to it.
 func (c *Codec[P]) RoundTrip(t *testing.T) {
 	t.Helper()
 	for _, p := range c.Samples {

@@ -1,6 +1,5 @@
-// Package extagent is the agent as the SQLite extension sees it: a socket that answers as a test tells it, and remembers what it was
-// told. It captures and stores nothing: what a COMMIT waits for is the test's to decide. The messages are those of
-// docs/formats/sqlite.md.
+// Package extagent is the agent as the SQLite extension sees it: a socket that answers as a test tells it, and records its messages. It
+// captures and stores nothing: the test decides when a COMMIT may return. The messages are those of docs/formats/sqlite.md.
 package extagent
 
 import (
@@ -28,7 +27,7 @@ const (
 	helloHead, commitSize, noteSize, statusSize, largestSize = 39, 19, 1, 5, 39 + 4096
 )
 
-// State is what a STATE says.
+// State is the content of a STATE message.
 type State struct {
 	Managed bool
 	Ack     byte
@@ -145,7 +144,7 @@ func (a *Agent) Old(on bool) {
 	a.old = on
 }
 
-// Identify returns device and inode of what a path leads to, as HELLO has them; zero for nothing.
+// Identify returns device and inode of a path's target, as HELLO has them; zero for nothing.
 func Identify(path string) place.ID {
 	id, _ := place.Identify(path) // zero then
 	return id

@@ -1,9 +1,9 @@
-// Package footprint makes a process small again when its work is over, and keeps the garbage collector's aim at what lives meanwhile. It is not about how
-// much may be held at most: that is internal/budget, whose limit stays a ceiling.
+// Package footprint makes a process small again when its work is over, and sets the garbage collector's target by the live heap meanwhile.
+// It does not bound the memory held: that is internal/budget, whose limit stays a ceiling.
 //
-// Go collects when the heap has grown by a part of what lives, and gives freed pages back to the kernel slowly. A server that has done a second of work
-// was four times as large as before for hours. A process at rest has no timer of this package: the end of a collection wakes it, and without work
-// there is none but the one that the runtime makes every two minutes.
+// Go collects when the heap has grown by a part of what lives, and gives freed pages back to the kernel slowly. A server that has done a
+// second of work was four times as large as before for hours. A process at rest has no timer of this package: the end of a collection wakes
+// it. Without work there is only the collection that the runtime makes every two minutes.
 package footprint
 
 import (
@@ -21,8 +21,8 @@ type Options struct {
 	Periods Periods
 	// Aim: GOGC is set as well. Leave it out where the operator has set it.
 	Aim bool
-	// Rest, if not nil, is called when the process has come to rest: it lets go of what would only make the next work faster. It may take its time, and
-	// what it frees is given back afterwards.
+	// Rest, if not nil, is called when the process has come to rest: it frees memory that only speeds up later work. It may take its time,
+	// and the freed memory is given back afterwards.
 	Rest func()
 }
 
@@ -107,7 +107,7 @@ func (k *keeper) allocated() uint64 {
 	return s[0].Value.Uint64()
 }
 
-// aim sets GOGC for what the last collection found.
+// aim sets GOGC by the result of the last collection.
 func (k *keeper) aim() {
 	if !k.opt.Aim {
 		return

@@ -14,7 +14,7 @@ import (
 // kept is where the test's garbage goes, so that it lies on the heap.
 var kept [][]byte
 
-// TestKeep works in this process and has it come to rest: Rest is called once, and what it lets go of is not resident afterwards.
+// TestKeep works in this process and has it come to rest: Rest is called once, and the memory it frees is not resident afterwards.
 func TestKeep(t *testing.T) {
 	const held = 64 << 20
 	rests := make(chan int64, 8)

@@ -16,14 +16,14 @@ var Usual = Periods{Garbage: 10 * time.Second, Caches: 40 * time.Second}
 // look is how often a process that is not at rest is looked at.
 func (p Periods) look() time.Duration { return p.Garbage / 5 }
 
-// busyRate is how many bytes a second a process allocates that has work, and burst how many at once are work whatever the rate. Ticks, heartbeats
-// and metrics that somebody scrapes come to a tenth of it; a single client that puts in turn to ten times as much.
+// busyRate is the allocation rate, in bytes a second, of a process with work. burst is an amount that counts as work at any rate. Ticks,
+// heartbeats and scrapes of metrics come to a tenth of it; a single client that puts in turn to ten times as much.
 const (
 	busyRate = 512 << 10 // a second
 	burst    = 1 << 20
 )
 
-// step is what there is to do.
+// step is the next action.
 type step int
 
 const (
@@ -32,13 +32,13 @@ const (
 	giveCaches
 )
 
-// policy decides when a process has come to rest, from how much it has allocated: that is what makes it large, and it is known without
-// asking any part of it. Time is since some moment; it is handed in.
+// policy decides from the allocated bytes when a process has come to rest. Allocation makes it large, and is known without asking any part
+// of it. Time is since some moment; it is handed in.
 type policy struct {
 	periods Periods
 	done    step          // since there was work last
 	busyAt  time.Duration // when that was
-	at      time.Duration // of the last look, and what had been allocated by then
+	at      time.Duration // of the last look, and the bytes allocated by then
 	bytes   uint64
 }
 
@@ -65,23 +65,23 @@ func (p *policy) due(now time.Duration) step {
 	return nothing
 }
 
-// settle notes that s was done. What that allocated is no work.
+// settle notes that s was done. Its own allocations are no work.
 func (p *policy) settle(s step, now time.Duration, bytes uint64) {
 	p.done, p.at, p.bytes = s, now, bytes
 }
 
-// atRest reports whether nothing is left to do until there is work again. Then nobody needs to look: the collector has work first.
+// atRest reports whether nothing is left to do until there is work again. Then no look is needed: new work runs the collector first.
 func (p *policy) atRest() bool { return p.done == giveCaches }
 
-// heap is what the collector found when it last marked, in bytes.
+// heap is the collector's result of the last mark, in bytes.
 type heap struct {
 	live    uint64 // on the heap
 	roots   uint64 // stacks and globals, which the collector's goal counts like the heap
-	scanned uint64 // of both, what may hold pointers: marking costs by this
+	scanned uint64 // of both, the part that may hold pointers: marking costs by this
 }
 
 const (
-	// mostPercent is GOGC at most, which is what it was when the room followed everything that lives.
+	// mostPercent is the largest GOGC, the one used when the room followed everything that lives.
 	mostPercent = 400
 	// leastRoom is room for garbage under load even if little is marked: below it collections come so often that they cost.
 	leastRoom = 64 << 20
@@ -89,11 +89,12 @@ const (
 	restRoom = 4 << 20
 )
 
-// percent is what to set GOGC to: how much garbage may gather beside what lives.
+// percent is the value for GOGC: how much garbage may gather beside the live heap. A collection costs by the bytes it marks, so the room is
+// four times those. Memtables and blocks of tables hold no pointers and cost nearly nothing to mark. When the room followed them as much,
+// three members with 10,000 keys had 140 MB of garbage each beside 45 MB alive.
 //
-// A collection costs by what it marks, so the room is four times that. Memtables and blocks of tables hold no pointers and cost nearly nothing to
-// mark: when the room followed them as much, three members with 10,000 keys had 140 MB of garbage each where 45 MB lived. But they are found and swept
-// one by one, so a third of all that lives is the least. With 64 MiB beside 450 that lived there were eight collections a second, a seventh of the CPU.
+// But they are found and swept one by one, so a third of all that lives is the least. With 64 MiB beside 450 that lived there were eight
+// collections a second, a seventh of the CPU.
 func (h heap) percent(resting bool) int {
 	base := h.live + h.roots
 	if base == 0 {

@@ -90,7 +90,7 @@ func TestLittleWorkIsRest(t *testing.T) {
 	c.want(t, "an hour of little work")
 }
 
-// TestABurstIsWork: what a second of work has left must go, although nobody was looking.
+// TestABurstIsWork: the garbage of a second of work must go, although no look fell into it.
 func TestABurstIsWork(t *testing.T) {
 	c := newClocked()
 	c.pass(time.Hour, 20_000, restRoom)
@@ -100,7 +100,8 @@ func TestABurstIsWork(t *testing.T) {
 	c.want(t, "half a second of work", giveGarbage, giveCaches)
 }
 
-// TestRoomForGarbage: it follows what is marked and not what lives, under load it is never less than collections can afford, and at rest it is small.
+// TestRoomForGarbage: it follows the marked bytes and not all that lives. Under load it is never less than collections can afford, and at
+// rest it is small.
 func TestRoomForGarbage(t *testing.T) {
 	const mib = 1 << 20
 	for _, c := range []struct {

@@ -1,8 +1,8 @@
-// Package golden pins what a test made to a file in testdata: the bytes of a format, the help of a command, the answers of a story.
-// With -rewrite the file is written instead, and git diff shows what changed (make golden does it for every package).
+// Package golden pins a test's output to a file in testdata. The output may be the bytes of a format, the help of a command, or the answers
+// of a story. With -rewrite the file is written instead, and git diff shows what changed (make golden does it for every package).
 //
-// It is for tests only: importing it registers the flag -rewrite. It makes nothing comparable by itself: paths, times and what
-// else differs from run to run must not be in what it is given.
+// It is for tests only: importing it registers the flag -rewrite. It makes nothing comparable by itself: its input must have no paths,
+// times or other values that differ from run to run.
 package golden
 
 import (

@@ -1,8 +1,8 @@
 // Package like matches names with the patterns of SQL's LIKE. It knows no collations: a caller that does not care for case folds both before.
 package like
 
-// Match reports whether a name matches a pattern: % stands for any text, _ for one character, and a backslash takes the next character as it is. It
-// takes time in proportion to the product of both lengths at most: patterns come from clients.
+// Match reports whether a name matches a pattern: % stands for any text, _ for one character, and a backslash escapes the next character.
+// It takes time in proportion to the product of both lengths at most: patterns come from clients.
 func Match(name, pattern string) bool {
 	n, p := []rune(name), []rune(pattern)
 	var i, j int

@@ -1,6 +1,6 @@
-// Package meter counts and times what the hot path does, without a lock, an allocation or a third party: recording costs
-// two atomic additions. It is not a metrics system: names, labels and the wire form live in serve/admin, which exports
-// these numbers to Prometheus, and no number here ever changes what the server does.
+// Package meter counts and times the steps of the hot path, without a lock, an allocation or a third party: recording costs two atomic
+// additions. It is not a metrics system. Names, labels and the wire form live in serve/admin, which exports these numbers to Prometheus. No
+// number here ever changes the server's behaviour.
 //
 // Every type is ready as its zero value, safe for concurrent use, and must not be copied after first use.
 package meter
@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Buckets are log-linear: every power of two of nanoseconds from 2^minExp to 2^maxExp is cut into 2^subBits equal parts,
-// so a quantile is off by at most half a part, 3.2 %. A fixed list of bounds, as Prometheus clients use it, would
-// either be too coarse around the 100 µs of an fdatasync or too long to search on every write.
+// Buckets are log-linear. Every power of two of nanoseconds from 2^minExp to 2^maxExp is cut into 2^subBits equal parts. So a quantile is
+// off by at most half a part, 3.2 %. A fixed list of bounds, as Prometheus clients use it, would not do. It would be too coarse around the
+// 100 µs of an fdatasync, or too long to search on every write.
 const (
 	subBits = 4
 	minExp  = 8  // below 256 ns everything is one bucket: reading the clock twice takes longer
@@ -24,8 +24,7 @@ const (
 	NumBuckets = (maxExp-minExp)*parts + 2
 )
 
-// Histogram collects durations. Record is wait-free; readers see each event at most once but perhaps not the ones that
-// are being recorded.
+// Histogram collects durations. Record is wait-free; readers see each event at most once but may miss events being recorded.
 type Histogram struct {
 	sum     atomic.Int64 // nanoseconds
 	buckets [NumBuckets]atomic.Uint64

@@ -22,8 +22,8 @@ func (r *Reading) Since(old *Reading) Reading {
 	return d
 }
 
-// Quantile returns the duration that the fraction q (0 to 1) of all events did not exceed, as the middle of its bucket;
-// 0 if nothing was recorded.
+// Quantile returns the duration that the fraction q (0 to 1) of all events did not exceed. It is the middle of its bucket, or 0 without
+// events.
 func (r *Reading) Quantile(q float64) time.Duration {
 	if r.Count == 0 {
 		return 0

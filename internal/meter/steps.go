@@ -21,8 +21,8 @@ func (g *Gauge) Add(n int64) { g.n.Add(n) }
 func (g *Gauge) Set(n int64) { g.n.Store(n) }
 func (g *Gauge) Load() int64 { return g.n.Load() }
 
-// Step is one verb in the life of a write. One event of a step may carry many items (a sync that hardens forty entries):
-// Total counts items, Seconds has one event each, so Total divided by the number of events is the size of a group.
+// Step is one verb in the life of a write. One event of a step may carry many items (a sync that hardens forty entries). Total counts
+// items, Seconds has one event each, so Total divided by the number of events is the size of a group.
 type Step struct {
 	Total   Counter
 	Seconds Histogram
@@ -41,8 +41,8 @@ func (s *Step) Add(n int64)            { s.Total.Add(uint64(n)) }
 // Since is Done with the time that passed since start.
 func (s *Step) Since(n int, start time.Time) { s.Done(n, time.Since(start)) }
 
-// Begin counts one item and returns when it began, the zero time for seven of eight, which are not timed: where a step takes
-// a microsecond, reading the clock twice would be a good part of it. End records what Begin timed.
+// Begin counts one item and returns its start time. It returns the zero time for seven of eight, which are not timed. In a step of a
+// microsecond, reading the clock twice would be a good part of it. End records what Begin timed.
 func (s *Step) Begin() time.Time {
 	if s.Total.n.Add(1)%8 != 1 {
 		return time.Time{}

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// Tlog has what the tlog door and the workers behind it count and time, for all logs together and for each. One value belongs
-// to one server; a caller without one makes its own with new(Tlog).
+// Tlog has the counters and times of the tlog door and its workers, for all logs together and for each. One value belongs to one server; a
+// caller without one makes its own with new(Tlog).
 type Tlog struct {
 	Batch Sizes     // entries of a command
 	Sign  Histogram // deriving frontier and right edge from each other, and signing
@@ -82,7 +82,7 @@ func (t *Tlog) EachPlace(fn func(at TlogPlace, p *TlogPublish)) {
 	}
 }
 
-// sizeBuckets are powers of two from 1 to 4096 and one for what is more.
+// sizeBuckets are powers of two from 1 to 4096, and one for larger sizes.
 const sizeBuckets = 14
 
 // Sizes collects how large groups are. Record is wait-free.

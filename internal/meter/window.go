@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Window answers what a Step did lately: somebody calls Sample every second or two, and Recent compares the newest state with
-// the oldest sample still held. The hot path is not involved: keeping rates there, in slots of a second, would cost every write
-// something for a question that is asked rarely.
+// Window answers questions about a Step's recent rates. A goroutine calls Sample every second or two, and Recent compares the newest state
+// with the oldest sample still held. The hot path is not involved: rates kept there, in slots of a second, would make every write pay for a
+// rare question.
 type Window struct {
 	step *Step
 	span time.Duration

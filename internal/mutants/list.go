@@ -183,8 +183,8 @@ func parseTest(s string) (testRef, error) {
 	return t, nil
 }
 
-// apply returns the changed files of a mutant by their names below root. An edit whose text is not there exactly once is an
-// error: the code has changed, so whether a test would notice the defect is no longer known.
+// apply returns the changed files of a mutant by their names below root. An edit whose text is not there exactly once is an error. The code
+// has changed, so whether a test would notice the defect is no longer known.
 func (m *mutant) apply(root string) (map[string]string, error) {
 	changed := map[string]string{}
 	for _, e := range m.edits {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// summary is the end of a run for people, with what is red once more, and how much is.
+// summary is the end of a run for people, with the failed mutants once more, and their number.
 func summary(all []verdict, took time.Duration) (text string, bad int) {
 	var b strings.Builder
 	count := map[string]int{}

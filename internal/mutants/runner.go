@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// runner compiles mutants and runs their tests. What it compiles lies in a temporary directory; the tree is only read.
+// runner compiles mutants and runs their tests. Its build output lies in a temporary directory; the tree is only read.
 type runner struct {
 	root string
 	jobs int
-	told func(verdict) // called with each verdict as it comes, never two at a time; nil: nobody listens
+	told func(verdict) // called with each verdict, never two at a time; nil: no calls
 
 	dir string
 	mu  sync.Mutex // held while told runs
@@ -30,7 +30,7 @@ type runner struct {
 type verdict struct {
 	m    *mutant
 	kind string
-	text string // what there is to say, the first line of a failure or the end of an output
+	text string // the message, the first line of a failure or the end of an output
 	took time.Duration
 }
 
@@ -98,8 +98,8 @@ func (r *runner) each(n int, do func(i int)) {
 	wg.Wait()
 }
 
-// baseline runs the named tests on the tree as it is and says of each what is wrong with it, "" if it passes: a test that
-// fails anyway catches nothing.
+// baseline runs the named tests on the unchanged tree and returns each one's failure, "" if it passes: a test that fails anyway catches
+// nothing.
 func (r *runner) baseline(ctx context.Context, all []*mutant) map[testRef]string {
 	byPkg := map[string][]testRef{}
 	var pkgs []string
@@ -234,7 +234,7 @@ func (r *runner) test(ctx context.Context, b *built, t testRef) outcome {
 	if b.server != "" {
 		cmd.Env = append(cmd.Env, "HOLDFAST_BIN="+b.server)
 	}
-	// What the test starts ends with it.
+	// Processes started by the test end with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 10 * time.Second
@@ -263,7 +263,7 @@ var (
 	crash   = regexp.MustCompile(`(?m)^(panic: .*|fatal error: .*)$`)
 )
 
-// firstFailure is the line that says what was seen, as far as one can tell.
+// firstFailure is the line that describes the failure, as far as one can tell.
 func firstFailure(out string) string {
 	for _, form := range []*regexp.Regexp{crash, failure} {
 		if all := form.FindAllStringSubmatch(out, -1); len(all) > 0 {

@@ -1,5 +1,5 @@
-// Package pace names runs of tests that take longer than docs/TESTS.md allows them on two cores. It fails nothing, and it is no benchmark: what
-// it finds is a sleep that got longer, a loop that was doubled, a case that belongs into the full run.
+// Package pace names runs of tests that take longer than docs/TESTS.md allows them on two cores. It fails nothing, and it is no benchmark.
+// It finds a sleep that got longer, a loop that was doubled, a case that belongs into the full run.
 package pace
 
 import (
@@ -17,7 +17,7 @@ const Variable = "PACE"
 // tolerance is the factor where Variable is not set.
 const tolerance = 1.5
 
-// everythingElse is the row for what has none of its own.
+// everythingElse is the row for tests without a row of their own.
 const everythingElse = "everything else"
 
 // Allowed is how long each package or group may take. Read only.
@@ -78,7 +78,7 @@ func (a *Allowed) Names() []string {
 	return names
 }
 
-// Judge says what is wrong with the time that name took, nil if nothing is.
+// Judge returns the fault of the time that name took, nil for none.
 func (a *Allowed) Judge(name string, took time.Duration) error {
 	allowed, ok := a.seconds[name]
 	if !ok {

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// Broken builds a program that is broken on purpose, in a directory of the caller's, and returns its path: text of one source file, which has it once, is
-// replaced. A check shows with such a program that it would see the fault.
+// Broken builds a program with a deliberate fault, in a directory of the caller's, and returns its path. It replaces a text that one source
+// file has exactly once. A check shows with such a program that it would see the fault.
 func Broken(dir, file, text, by string) (string, error) {
 	root, err := Root()
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// Earlier builds the program as of a commit of this repository, once, in build/earlier, and returns its path: members of two builds
-// have to live together. It needs the commit, which a shallow clone may not have.
+// Earlier builds the program as of a commit of this repository, once, in build/earlier, and returns its path. Tests need it for members of
+// two builds together. It needs the commit, which a shallow clone may not have.
 func Earlier(commit string) (string, error) {
 	root, err := Root()
 	if err != nil {

@@ -12,20 +12,20 @@ import (
 	"syscall"
 )
 
-// PortsVariable is the environment variable with the first and last port that this process may give to servers, as 12000-15999:
-// for programs that run beside each other.
+// PortsVariable is the environment variable with the first and last port that this process may give to servers, as 12000-15999. Programs
+// that run beside each other need it.
 const PortsVariable = "HOLDFAST_TEST_PORTS"
 
-// given are the ports this process has named already: nobody may listen there yet, or not any more for a moment. The lock on each one's file
+// given are the ports this process has named already: they may have no listener yet, or none for a moment. The lock on each one's file
 // tells other processes that run tests on this machine, and goes with this process.
 var given struct {
 	sync.Mutex
 	ports map[int]*os.File
 }
 
-// freePorts returns n loopback addresses nobody listens on, and none of them twice. They lie below the range the kernel takes for
-// outgoing connections (32768 on): a port of a killed node must not be taken as somebody's source port before the restart. 20000
-// to 20999 are left to etcd's own suites, which listen there whoever else does.
+// freePorts returns n different loopback addresses without a listener. They lie below the range the kernel takes for outgoing connections
+// (32768 on). The kernel must not give a killed node's port to a connection before the restart. 20000 to 20999 are left to etcd's own
+// suites, which always listen there.
 func freePorts(n int) ([]string, error) {
 	given.Lock()
 	defer given.Unlock()
@@ -44,7 +44,7 @@ func freePorts(n int) ([]string, error) {
 		if port/1000 == 20 || given.ports[port] != nil {
 			continue
 		}
-		// Before anybody listens there to see whether it is free: it may be the port of another's node that is just being started again.
+		// Before the test for a listener: it may be the port of another process's node that is just restarting.
 		lock, err := reserve(port)
 		if err != nil {
 			return nil, err

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestAPortOfAnotherProcess: a port that another process has named is not looked at, although nobody listens there at the moment.
+// TestAPortOfAnotherProcess: a port that another process has named is not looked at, although it has no listener at the moment.
 func TestAPortOfAnotherProcess(t *testing.T) {
 	var other *os.File
 	for port := 31999; other == nil; port-- { // one that no test beside this one has

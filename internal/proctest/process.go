@@ -1,6 +1,6 @@
-// Package proctest runs real server processes for tests, benchmarks and conformance runs: it starts them on free loopback
-// ports, kills, pauses and restarts them by process id, keeps their logs and reads their CPU time. It is not a
-// supervisor: nothing restarts by itself, and every process dies with the program that started it.
+// Package proctest runs real server processes for tests, benchmarks and conformance runs. It starts them on free loopback ports, kills,
+// pauses and restarts them by process id, keeps their logs and reads their CPU time. It is not a supervisor: nothing restarts by itself,
+// and every process dies with the program that started it.
 package proctest
 
 import (
@@ -124,7 +124,7 @@ func (p *Process) PID() int {
 	return p.cmd.Process.Pid
 }
 
-// signal does nothing to a process that has ended: its id may already be somebody else's.
+// signal does nothing to a process that has ended: its id may already be another's.
 func (p *Process) signal(s syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -180,8 +180,8 @@ func (p *Process) LogTail(n int) string {
 	return string(bytes.Join(lines, []byte("\n")))
 }
 
-// CPU is the user and system time the present run has used, of all its threads. It is the clock that clock_getcpuclockid(3) names for the process: what
-// /proc/PID/stat has is in steps of 10 ms, a fourteenth of what 250 requests of a quiet client take.
+// CPU is the user and system time the present run has used, of all its threads. It is the clock that clock_getcpuclockid(3) names for the
+// process. /proc/PID/stat has steps of 10 ms, a fourteenth of the CPU for 250 requests of a quiet client.
 func (p *Process) CPU() (time.Duration, error) {
 	const scheduled = 2 // CPUCLOCK_SCHED: time on a processor, in user and system mode
 	var t unix.Timespec

@@ -20,8 +20,8 @@ import (
 type Server struct {
 	Kind string
 	Bin  string
-	// base are the flags every node has, args those of a node of a new cluster, join what a node that joins has beside base
-	// (all includes it, as the last).
+	// base are the flags of every node, args those of a node of a new cluster. join are a joining node's flags beside base; all includes
+	// it, as the last.
 	base  func(n *Node) []string
 	args  func(n *Node, all []*Node) []string
 	join  func(all []*Node) []string
@@ -30,15 +30,15 @@ type Server struct {
 	client *tls.Config
 }
 
-// Memory is --memory of every Holdfast that a test or a benchmark starts and says nothing else for: the default would be another one on
-// each machine. Process has it in the environment, where an empty HOLDFAST_MEMORY stands for the default.
+// Memory is the default --memory of every Holdfast that a test or a benchmark starts: the program's own default would differ on each
+// machine. Process has it in the environment, where an empty HOLDFAST_MEMORY stands for the default.
 const Memory = "256MiB"
 
-// Holdfast runs `holdfast serve` with the kv door; extra flags go to every node, with {NAME} replaced by its
-// address for the door of that name (Node.Addr).
+// Holdfast runs `holdfast serve` with the kv door. extra flags go to every node, with {NAME} replaced by its address for the door of that
+// name (Node.Addr).
 func Holdfast(bin string, extra ...string) Server { return HoldfastTLS(bin, nil, extra...) }
 
-// HoldfastTLS is Holdfast with TLS on every port of clients; extra names the files, and client has what it takes to be let in. On loopback a
+// HoldfastTLS is Holdfast with TLS on every port of clients; extra names the files, and client has the credentials. On loopback a
 // Holdfast's port of operators is in the clear.
 func HoldfastTLS(bin string, client *tls.Config, extra ...string) Server {
 	base := func(n *Node) []string {
@@ -67,8 +67,8 @@ var door = regexp.MustCompile(`\{[a-z][a-z0-9-]*\}`)
 // Etcd runs etcd with its defaults; extra flags go to every node.
 func Etcd(bin string, extra ...string) Server { return etcd(bin, "http://", nil, extra) }
 
-// EtcdTLS is Etcd with TLS on the client port; extra names the files, and client has what it takes to be let in. Members talk to each
-// other in cleartext.
+// EtcdTLS is Etcd with TLS on the client port; extra names the files, and client has the credentials. Members talk to each other in
+// cleartext.
 func EtcdTLS(bin string, client *tls.Config, extra ...string) Server {
 	return etcd(bin, "https://", client, extra)
 }
@@ -136,7 +136,7 @@ func get(ctx context.Context, url string, client *tls.Config) error {
 	return nil
 }
 
-// FreeAddress is a loopback address nobody listens on, for a program that is started with it.
+// FreeAddress is a loopback address without a listener, for a program to be started.
 func FreeAddress() (string, error) {
 	ports, err := freePorts(1)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Scripts is what a run of the same random scripts against the original and Holdfast came to.
+// Scripts is the result of a run of the same random scripts against the original and Holdfast.
 type Scripts struct {
 	Seed                             uint64
 	Members, Scripts, Same, Requests int

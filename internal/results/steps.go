@@ -29,7 +29,7 @@ func (s *Steps) Resume(file string) error {
 	return err
 }
 
-// earlier is what a step came to in the run before, if it passed there.
+// earlier is a step's result in the previous run, if it passed there.
 func (s *Steps) earlier(name string) (step, bool) {
 	if s.before == nil {
 		return step{}, false

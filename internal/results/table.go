@@ -1,7 +1,6 @@
-// Package results is how conformance runs keep what they found: a table in a committed Markdown file of which a run replaces its own
-// cells, the steps of a run that is always whole, and the lists of what is known to fail.
-//
-// It judges nothing: whether a cell is good is for the run to say.
+// Package results keeps the findings of conformance runs: a table in a committed Markdown file of which a run replaces its own cells. It
+// also has the steps of a run that is always whole, and the lists of known failures. It judges nothing: the run decides whether a cell is
+// good.
 package results
 
 import (
@@ -13,7 +12,7 @@ import (
 	"strings"
 )
 
-// none is what an empty cell is written as.
+// none is the text of an empty cell.
 const none = "–"
 
 // Heading is the head of a column. Right is for columns of numbers.
@@ -93,7 +92,7 @@ func (t *Table) Count(column int, is func(cell string) bool) (n int) {
 	return n
 }
 
-// String is the table in Markdown. What would end a cell or a row is written as something else.
+// String is the table in Markdown. Characters that would end a cell or a row are replaced.
 func (t *Table) String() string {
 	var b strings.Builder
 	b.WriteString(t.head())

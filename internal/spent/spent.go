@@ -1,5 +1,5 @@
-// Package spent holds what a server does with a request, before it knows whose it is worth, to a price: CPU and memory in proportion to the
-// request's size. It is for tests, and measures one goroutine; what work goes to others is not seen.
+// Package spent bounds a server's work for a request of unknown origin: CPU and memory in proportion to the request's size. It is for
+// tests, and measures one goroutine, not work handed to others.
 package spent
 
 import (
@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The price: so much CPU for a million bytes, and so many bytes of memory, garbage included, for each byte. What is free is what a request
-// costs that fills everything that has a bound of its own, such as a thousand branches.
+// The price: so much CPU for a million bytes, and so many bytes of memory, garbage included, for each byte. Free is the cost of a request
+// that fills everything with a bound of its own, such as a thousand branches.
 const (
 	perMB   = 50 * time.Millisecond
 	perByte = 4
@@ -23,7 +23,8 @@ const (
 	freeBytes = 1 << 20
 )
 
-// tries is how often the work is done before it has cost too much: the machine is shared, and collecting garbage is charged to one that allocates.
+// tries is how often the work is repeated before it counts as too dear. The machine is shared, and collecting garbage is charged to an
+// allocating goroutine.
 const tries = 8
 
 // Within does the work on a request of size bytes, and fails the test if it costs more than the price each time. do may be called several times.
@@ -34,7 +35,7 @@ func Within(t testing.TB, what string, size int, do func()) {
 	}
 }
 
-// over says what was too much, "" for nothing.
+// over names the excess, "" for none.
 func over(size int, do func()) (why string) {
 	cpu := freeCPU + perMB*time.Duration(size)/1_000_000
 	if fuzzing() {

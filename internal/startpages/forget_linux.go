@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// Forget gives back every page of the program's file that cannot be written, and never was. The program has doors, commands and libraries that one
-// process uses a small part of, and starting it touches most of them: of 40 MB resident in an idle server 30 are such pages, and they were counted
-// against the application beside it. What is used again is mapped again from the page cache, about half a microsecond a page. Where it does not work
-// the process is larger, and nothing else. It may be called at any time by any goroutine.
+// Forget gives back every page of the program's file that cannot be written, and never was. The program has doors, commands and libraries
+// that one process uses a small part of, and starting it touches most of them. Of 40 MB resident in an idle server 30 are such pages. A
+// page used again is mapped again from the page cache, about half a microsecond a page. Where it does not work the process is larger, and
+// nothing else. It may be called at any time by any goroutine.
 func Forget() {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -30,7 +30,7 @@ func Forget() {
 	ours := false
 	for s := bufio.NewScanner(maps); s.Scan(); {
 		line := s.Text()
-		// A program that is linked with C has pages that a loader has written to before they could not be written any more: those are not the file's.
+		// A program that is linked with C has read-only pages that a loader has written to before: those are not the file's.
 		if kB, ok := strings.CutPrefix(line, "Anonymous:"); ok && ours && strings.TrimSpace(kB) == "0 kB" {
 			all = append(all, span)
 		}

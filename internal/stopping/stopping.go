@@ -10,12 +10,12 @@ import (
 )
 
 // same is how long after a signal another one asks for the same. timeout(1) signals its command and then its whole process group; a shell
-// script passes on what the terminal has sent to all of them. A person who wants the second signal to count takes longer.
+// script passes a terminal's signal on to all of them. A person who wants the second signal to count takes longer.
 const same = time.Second
 
-// Notify returns SIGINT and SIGTERM as they come, without those that follow another one within a second. Programs take the first as a request and the
-// second as an order to end at once: a request that was sent twice would cost what is not stored yet. stop ends it, and gives the signals back to the
-// system's defaults.
+// Notify returns SIGINT and SIGTERM as they come, without those that follow another one within a second. Programs take the first as a
+// request and the second as an order to end at once. A request that was sent twice would lose data not stored yet. stop ends it, and gives
+// the signals back to the system's defaults.
 func Notify() (asked <-chan os.Signal, stop func()) {
 	sent := make(chan os.Signal, 8)
 	signal.Notify(sent, os.Interrupt, syscall.SIGTERM)
@@ -27,7 +27,7 @@ func Notify() (asked <-chan os.Signal, stop func()) {
 	return distinct(sent, done), once
 }
 
-// distinct passes on what is sent until done. The channel it returns has room for two, and what comes behind that is not waited for.
+// distinct passes signals on until done. The channel it returns has room for two, and drops later ones.
 func distinct(sent <-chan os.Signal, done <-chan struct{}) <-chan os.Signal {
 	asked := make(chan os.Signal, 2)
 	go func() {

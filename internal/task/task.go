@@ -1,9 +1,7 @@
-// Package task is the seam to goroutines: what runs beside what, and who waits for what. A server uses goroutines. The
-// simulation runs the same code as tasks of one goroutine that take turns, in the order its seed decides, so that what waits
-// in the middle of a decision (workers, membership changes, a member that joins) is part of a run that can be repeated.
-//
-// Code that uses it must wait in Wait and nowhere else: a select of its own, a channel of results or time.After would stop the
-// one goroutine for good.
+// Package task is the seam to goroutines: it starts parallel work and waits for it. A server uses goroutines. The simulation runs the same
+// code as tasks of one goroutine that take turns, in the order its seed decides. So code that waits in the middle of a decision (workers,
+// membership changes, a joining member) is part of a repeatable run. Code that uses it must wait in Wait and nowhere else. A select of its
+// own, a channel of results or time.After would stop the one goroutine for good.
 package task
 
 import (

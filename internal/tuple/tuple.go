@@ -1,8 +1,9 @@
-// Package tuple encodes lists of values so that the order of the bytes is the order of the values, field by field: the keys of rows and of
-// indexes. A shorter list sorts before every longer one that begins with it, so that the encoding of some fields is the prefix of a range.
+// Package tuple encodes lists of values so that the order of the bytes is the order of the values, field by field. The keys of rows and of
+// indexes are such lists. A shorter list sorts before every longer one that begins with it, so that the encoding of some fields is the
+// prefix of a range.
 //
-// It knows no SQL type, no collation and no column: a text is encoded as the bytes by which it is to be sorted, and which field is of which form
-// the caller knows. It is no general codec either: internal/wire is smaller where order does not matter.
+// It knows no SQL type, no collation and no column. A text is encoded as its sort bytes, and the caller knows the form of each field. It is
+// no general codec either: internal/wire is smaller where order does not matter.
 //
 // The forms, each with a tag before it, docs/formats/store.md has the table:
 //

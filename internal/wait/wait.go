@@ -1,5 +1,6 @@
-// Package wait is how tests wait for what another goroutine or process is to do: they look again and again until it is so. Never for luck, by a
-// sleep that is hoped to be long enough. Time fails no test: a wait ends when the run does (`go test -timeout`), with a word on what was waited for.
+// Package wait is how tests wait for another goroutine or process: they look again and again until the condition holds. Never for luck, by
+// a sleep that is hoped to be long enough. Time fails no test: a wait ends when the run does (`go test -timeout`), with a word on the
+// awaited condition.
 package wait
 
 import (
@@ -11,7 +12,8 @@ import (
 )
 
 const (
-	// margin is what a wait in vain leaves of its run to say so, before `go test -timeout` ends the process. Of a short run it leaves a tenth.
+	// margin is the time that a failed wait leaves of its run for its message, before `go test -timeout` ends the process. Of a short run
+	// it leaves a tenth.
 	margin = 5 * time.Second
 	// unbounded is the limit of a run without -timeout, of a benchmark, and of a bubble.
 	unbounded = time.Hour
@@ -59,7 +61,7 @@ func Context(t testing.TB) context.Context {
 	return ctx
 }
 
-// Until returns once ok does, and ends the test at its Limit. what says what is waited for.
+// Until returns once ok does, and ends the test at its Limit. what names the awaited condition.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	began := time.Now()
@@ -76,7 +78,7 @@ func Until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// For returns the next value of c, the zero value if c is closed, and ends the test at its Limit. what says what is waited for.
+// For returns the next value of c, the zero value if c is closed, and ends the test at its Limit. what names the awaited condition.
 func For[T any](t testing.TB, what string, c <-chan T) T {
 	t.Helper()
 	limit := Limit(t)

@@ -2,15 +2,15 @@ package wire
 
 import "encoding/binary"
 
-// Reader takes fields off the front of a slice. The first error sticks: from then on there is nothing left and every value is zero,
-// so that a codec reads as the list of its fields and asks once, at the end. What has been taken before End or Err was asked may
-// be made of damaged bytes and is of no use by itself.
+// Reader takes fields off the front of a slice. The first error sticks: from then on there is nothing left and every value is zero. So a
+// codec reads as the list of its fields and asks once, at the end. Values taken before End or Err was asked may be made of damaged bytes:
+// do not use them.
 //
-// Every log entry goes through here several times on every member. Byte and Uint64 are therefore small enough for the compiler to
-// inline (go build -gcflags=-m tells), and a Reader is a value that stays on its caller's stack: keep it in a variable, do not let
-// it escape. It belongs to one goroutine.
+// Every log entry goes through here several times on every member. Byte and Uint64 are therefore small enough for the compiler to inline
+// (go build -gcflags=-m tells). A Reader is a value that stays on its caller's stack: keep it in a variable, do not let it escape. It
+// belongs to one goroutine.
 type Reader struct {
-	b   []byte // what is left; nil after an error
+	b   []byte // the rest; nil after an error
 	err *error // the first error, or nil. A pointer for speed: beyond four words the compiler copies a struct through memory
 }
 
@@ -36,7 +36,7 @@ func (r *Reader) End() error {
 // Len is the number of bytes left; 0 after an error.
 func (r *Reader) Len() int { return len(r.b) }
 
-// Fail makes err the reader's error unless it has one: for a field that was taken and is wrong by what it means.
+// Fail makes err the reader's error unless it has one: for a field with a wrong value.
 func (r *Reader) Fail(err error) {
 	if r.err == nil {
 		first := err // so that only a failure allocates
@@ -61,8 +61,7 @@ func (r *Reader) Byte() (v byte) {
 	return v
 }
 
-// Flags takes a byte. A bit outside of known fails with unknown: whatever it would mean, this build cannot do it, and which class
-// of error that is only the caller can say.
+// Flags takes a byte. A bit outside of known fails with unknown: this build cannot handle it, and only the caller can classify the error.
 func (r *Reader) Flags(known byte, unknown error) byte {
 	v := r.Byte()
 	if v&^known != 0 {

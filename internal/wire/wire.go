@@ -1,10 +1,8 @@
-// Package wire has the building blocks of Holdfast's encodings: the few forms a field can take in a command, a row or a message
-// between members, how each is appended and how it is taken off again. A codec is then a list of fields in their order
-// (docs/formats).
+// Package wire has the building blocks of Holdfast's encodings. They are the few forms of a field in a command, a row or a message between
+// members, and how each is appended and read. A codec is then a list of fields in their order (docs/formats).
 //
-// It is no codec itself and knows no field by name: what the fields mean, which may follow which, and what a version is, belong to
-// the package whose bytes they are. It frames nothing, checks no sums (wal and peer do that below it) and never reads more than
-// the slice it was given.
+// It is no codec itself and knows no field by name. The meaning of the fields, their order and the version belong to the package whose
+// bytes they are. It frames nothing, checks no sums (wal and peer do that below it) and never reads more than the slice it was given.
 //
 // The forms:
 //
@@ -16,9 +14,9 @@
 //	bytes    a u for the length, then that many bytes
 //	list     a u for the number of elements, then the elements
 //
-// "Shortest form" is refused otherwise so that one meaning has one encoding: members compare hashes over stored bytes, and a
-// second spelling of a number would be a difference that means nothing. For what is plain in encoding/binary (AppendUvarint,
-// AppendVarint, LittleEndian.AppendUint64) there is no second name here.
+// "Shortest form" is enforced so that one meaning has one encoding. Members compare hashes over stored bytes, and a second spelling of a
+// number would be a meaningless difference. Plain forms of encoding/binary (AppendUvarint, AppendVarint, LittleEndian.AppendUint64) have no
+// second name here.
 package wire
 
 import (
@@ -27,8 +25,8 @@ import (
 	"math/bits"
 )
 
-// What a Reader finds wrong by itself. A codec may add its own by Fail. None means that a node has to stop: the same bytes are
-// a refused request in one place and a damaged store in another.
+// The errors that a Reader finds by itself. A codec may add its own by Fail. None means that a node has to stop: the same bytes are a
+// refused request in one place and a damaged store in another.
 var (
 	ErrShort    = errors.New("ends early")
 	ErrNumber   = errors.New("number beyond 64 bits or not in its shortest form")

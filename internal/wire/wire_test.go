@@ -136,7 +136,7 @@ func TestTheFirstErrorStays(t *testing.T) {
 	}
 }
 
-// What is taken may be kept and appended to without reaching the next field.
+// A taken field may be kept and appended to without reaching the next field.
 func TestNoAppendReachesTheNextField(t *testing.T) {
 	b := []byte{1, 'a', 'b', 'c', 'd'}
 	r := NewReader(b)
@@ -172,8 +172,8 @@ func TestReadingAllocatesNothing(t *testing.T) {
 	}
 }
 
-// FuzzReader reads bytes by a script that the fuzzer writes too. Whatever is taken must, encoded anew, be the very bytes it was taken
-// from: one meaning has one encoding. After an error nothing is left and the error stays.
+// FuzzReader reads bytes by a script that the fuzzer writes too. A value, encoded anew, must be the very bytes it was taken from: one
+// meaning has one encoding. After an error nothing is left and the error stays.
 func FuzzReader(f *testing.F) {
 	s := sample()
 	f.Add([]byte("bfqudssb"), s.append(nil))

@@ -1,9 +1,9 @@
-// Package ack is the durability dial as the doors see it: which level a session has asked for, and the gate at which its answers wait. The
-// level belongs to who waits and never to a command, so nothing of it is in the log. How a refusal or a missed deadline looks on the wire is
-// each door's.
+// Package ack is the durability dial of the doors: the level that a session has asked for, and the gate at which its answers wait. The
+// level belongs to the waiting client and never to a command, so nothing of it is in the log. How a refusal or a missed deadline looks on
+// the wire is each door's.
 //
-// A session of level Archive sees nothing that could be lost with every member: not the success of a write, and not what a read has read,
-// before the archive holds the log up to there.
+// A session of level Archive sees nothing that could be lost with every member. The archive must hold the log before a write is answered
+// with success, and before the rows of a read are shown.
 package ack
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/entry"
 )
 
-// Level is what an answer waits for.
+// Level is the durability that an answer waits for.
 type Level uint8
 
 const (
@@ -49,7 +49,7 @@ func (l Level) String() string {
 	return "commit"
 }
 
-// Dial is what a server offers. The zero Dial is of one without an archive.
+// Dial is a server's offer of levels. The zero Dial is of one without an archive.
 type Dial struct {
 	// Archiving: this server has an archive.
 	Archiving bool
@@ -57,8 +57,8 @@ type Dial struct {
 	Default Level
 }
 
-// Level is that of a request which asks for level, "" if it names none: it counts before the server's own, whichever is higher. An error
-// is for the client; nothing has been done for it then.
+// Level returns the level of a request that asks for level, "" if it names none: the higher of that and the server's own. An error is for
+// the client; nothing has been done for it then.
 func (d Dial) Level(level string) (Level, error) {
 	if level == "" {
 		return d.Default, nil
@@ -70,7 +70,7 @@ func (d Dial) Level(level string) (Level, error) {
 	return l, err
 }
 
-// Member is what the gate needs of a node. *node.Node is the one.
+// Member is the gate's view of a node. *node.Node is the one.
 type Member interface {
 	Archived(ctx context.Context, index uint64) error
 	ArchivedIndex() uint64
@@ -98,8 +98,8 @@ const (
 	aheadShare = 10 // of the time there is
 )
 
-// Ahead is ctx, which ends when a client stops waiting, a little earlier: by 50 ms, or a tenth of what is left. Otherwise the client
-// library would answer for this server, and its user would not hear where the write is.
+// Ahead returns a context that ends a little before ctx, when the client stops waiting: by 50 ms, or a tenth of the time left. Otherwise
+// the client library would answer for this server, and its user would not hear where the write is.
 func Ahead(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok {

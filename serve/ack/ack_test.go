@@ -9,7 +9,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/entry"
 )
 
-// What a request says counts before what the server does, in both directions; nothing else is taken for one of the two.
+// A request's own level counts before the server's, in both directions; nothing else is taken for one of the two.
 func TestTheLevelOfARequest(t *testing.T) {
 	for _, c := range []struct {
 		dial Dial

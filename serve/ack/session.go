@@ -22,7 +22,7 @@ func (d Dial) Session(level string) (Session, error) {
 // Waits reports whether the answers wait for the archive.
 func (s *Session) Waits() bool { return s.Level == Archive }
 
-// Hold returns once the log is archived up to index. It waits whatever the level is: the door asks Waits before. Errors: *NotArchived with the
+// Hold returns once the log is archived up to index. It waits at every level: the door asks Waits before. Errors: *NotArchived with the
 // position of the last write, if there was one, so that the client hears that it took effect; otherwise Member.Archived's.
 func (s *Session) Hold(ctx context.Context, m Member, index uint64) error {
 	err := m.Archived(ctx, index)

@@ -1,8 +1,7 @@
-// Package admin is the operator's door: readiness, metrics, status, membership and snapshots over plain HTTP. It carries
-// no data of users except whole snapshots, and it is not on the path of any write, which is why net/http is good enough.
-//
-// It opens before the member runs, so that a start which waits for other members can be watched: until Attach, livez
-// answers, readyz says what the start waits for, and everything else is 503.
+// Package admin is the operator's door: readiness, metrics, status, membership and snapshots over plain HTTP. It carries no data of users
+// except whole snapshots. It is not on the path of any write, so net/http is good enough. It opens before the member runs, so that a start
+// which waits for other members can be watched. Until Attach, livez answers, readyz names the awaited condition, and everything else is
+// 503.
 package admin
 
 import (
@@ -33,7 +32,7 @@ type Options struct {
 	Steps *meter.Steps
 	// DoorsServe reports whether every door of this server accepts clients; nil: there is no other door.
 	DoorsServe func() bool
-	// Sections are what the doors add.
+	// Sections are the doors' additions.
 	Sections []Section
 	// Watch is called with the server before it serves: the listener wants to know what its connections do. nil: nothing is called.
 	Watch    func(*http.Server)
@@ -68,7 +67,7 @@ type Admin struct {
 	started time.Time
 	server  *http.Server
 	node    atomic.Pointer[attached]
-	waiting atomic.Pointer[string] // what the start waits for
+	waiting atomic.Pointer[string] // the condition that the start waits for
 	ending  atomic.Bool            // Ending was called
 	recent  []recentStep           // in the order of meter.Steps; never changes after New
 

@@ -325,7 +325,7 @@ func BenchmarkScrape(b *testing.B) {
 	}
 }
 
-// TestADoorsSectionIsShownOnceTheMemberRuns: its functions are not called before, and what they add stands beside what is there.
+// TestADoorsSectionIsShownOnceTheMemberRuns: its functions are not called before, and its additions stand beside the rest.
 func TestADoorsSectionIsShownOnceTheMemberRuns(t *testing.T) {
 	size, early := NewDesc("toy_size", "Toys.", "box"), true
 	called := func() {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/meter"
 )
 
-// registry holds everything GET /metrics answers. Numbers are read when somebody scrapes; nothing is pushed.
+// registry holds everything GET /metrics answers. Numbers are read at each scrape; nothing is pushed.
 func (a *Admin) registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
@@ -124,7 +124,7 @@ var (
 	descWAL       = NewDesc("wal_bytes_total", "Bytes appended to the log since the start.")
 )
 
-// Describe implements prometheus.Collector. What is exported depends on whether there is a member: unchecked.
+// Describe implements prometheus.Collector. The exported metrics depend on whether there is a member: unchecked.
 func (c *memberCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.

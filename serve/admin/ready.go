@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// readyz answers 200 once every door serves and the member has applied an entry of its current term, and 503 with one
-// line of reason before. What the sections note follows, a line each. With ?verbose it lists each condition.
+// readyz answers 200 once every door serves and the member has applied an entry of its current term. Before that it answers 503 with one
+// line of reason. The sections' notes follow, a line each. With ?verbose it lists each condition.
 func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
 	reason := a.notReady()
 	if reason != "" {

@@ -16,7 +16,7 @@ type Section struct {
 	Status func(ctx context.Context) []Field
 	// Collect adds to GET /metrics.
 	Collect func(m *Metrics)
-	// Notes returns lines for a /readyz that says ok: what does not work although the server is ready.
+	// Notes returns lines for a /readyz that says ok: faults although the server is ready.
 	Notes func(ctx context.Context) []string
 	// Routes are more paths, which answer 503 until Attach.
 	Routes []Route
@@ -34,7 +34,7 @@ type Route struct {
 	Handle  http.HandlerFunc
 }
 
-// Metrics takes the numbers of a Section while somebody reads GET /metrics.
+// Metrics collects the numbers of a Section during one GET /metrics.
 type Metrics struct {
 	ch chan<- prometheus.Metric
 }
@@ -45,8 +45,8 @@ func NewMetrics(ch chan<- prometheus.Metric) *Metrics { return &Metrics{ch} }
 // Desc names one metric. Make each once, with NewDesc.
 type Desc = prometheus.Desc
 
-// NewDesc names a metric, without the "holdfast_" that all of them begin with. The names of labels are in the order in which their
-// values are given later; each label must have few values, or readers of metrics run out of memory.
+// NewDesc names a metric, without the "holdfast_" that all of them begin with. Labels are named in the order in which their values are
+// given later. Each label must have few values, or readers of metrics run out of memory.
 func NewDesc(name, help string, labels ...string) *Desc {
 	return prometheus.NewDesc("holdfast_"+name, help, labels, nil)
 }
@@ -80,7 +80,7 @@ func (m *Metrics) Sizes(d *Desc, s *meter.Sizes, labels ...string) {
 // sectionCollector exports what the sections add, nothing before there is a member.
 type sectionCollector struct{ admin *Admin }
 
-// Describe implements prometheus.Collector. What is exported depends on the sections' state: unchecked.
+// Describe implements prometheus.Collector. The exported metrics depend on the sections' state: unchecked.
 func (c *sectionCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/node"
 )
 
-// Status is the answer of GET /v1/status: what this member knows of itself and, with the leader's help, of the others.
-// Ids are hexadecimal, as etcd's tools print them.
+// Status is the answer of GET /v1/status: this member's state and, with the leader's help, the others'. Ids are hexadecimal, as etcd's
+// tools print them.
 type Status struct {
 	Version       string  `json:"version"`
 	UptimeSeconds float64 `json:"uptime_seconds"`
@@ -57,8 +57,8 @@ func (s Status) MarshalJSON() ([]byte, error) {
 	return b, err
 }
 
-// MemberStatus is one member. Replicated is the last log index the leader knows to be durable there, and Lag how many
-// entries that is behind the leader's commit index; both are -1 if the leader was not reached.
+// MemberStatus is one member. Replicated is the last log index the leader knows to be durable on the member. Lag is the number of entries
+// that this is behind the leader's commit index. Both are -1 if the leader was not reached.
 type MemberStatus struct {
 	ID         string   `json:"id"`
 	Name       string   `json:"name"`
@@ -67,11 +67,11 @@ type MemberStatus struct {
 	Client     []string `json:"client_urls"`
 	Replicated int64    `json:"replicated"`
 	Lag        int64    `json:"lag"`
-	// State is ok, unreachable, snapshot (it is being sent one) or unknown: as the leader has it, or this member where there is no leader or where
-	// it does not reach the member itself.
+	// State is ok, unreachable, snapshot (it is being sent one) or unknown, as the leader sees it. This member's own view counts if there
+	// is no leader or this member does not reach it.
 	State string `json:"state"`
-	// Since is since when the member is unreachable, Why what is wrong with the way to it, From whose way that is if not the leader's: this
-	// member's name.
+	// Since is when the member became unreachable, Why the fault on the way to it. From is the name of the observing member if that is not
+	// the leader: this member.
 	Since *time.Time `json:"unreachable_since,omitempty"`
 	Why   string     `json:"why,omitempty"`
 	From  string     `json:"from,omitempty"`
@@ -79,8 +79,8 @@ type MemberStatus struct {
 	Heard *float64 `json:"heard_seconds,omitempty"`
 }
 
-// StepStatus is one step of a write: PerSecond counts items over the last ten seconds; the quantiles are of the events in
-// them, or of all since the start if there was none.
+// StepStatus is one step of a write. PerSecond counts items over the last ten seconds. The quantiles are of the events in them, or of all
+// since the start if there was none.
 type StepStatus struct {
 	Step       string  `json:"step"`
 	Total      uint64  `json:"total"`
@@ -100,7 +100,7 @@ type progress struct {
 
 func progressOf(m *attached) progress {
 	s := m.Status()
-	// The list is refreshed now and then; the leader replaces its own row by what it knows itself.
+	// The list is refreshed now and then; the leader replaces its own row by its current state.
 	p := progress{Commit: s.Commit, Followers: []node.Follower{{ID: s.MemberID, Match: s.Commit, Active: true}}}
 	for _, f := range m.Followers() {
 		if f.ID != s.MemberID {
@@ -141,7 +141,7 @@ func (a *Admin) status(ctx context.Context, n *attached) Status {
 	return st
 }
 
-// members joins the member list with what the leader knows. Without a leader it still lists everybody.
+// members joins the member list with the leader's knowledge. Without a leader it still lists every member.
 func members(ctx context.Context, n *attached, s *node.Status, now time.Time) (out []MemberStatus, note string) {
 	var p progress
 	leader := s.Leader

@@ -113,7 +113,7 @@ func AddTLSFlags(l *FlagList) *TLSFlags {
 // Config reads the files they name.
 func (f *TLSFlags) Config() (*tls.Config, error) { return ClientTLS(*f.cert, *f.key, *f.ca) }
 
-// RequestPatience bounds every request but a snapshot, whose length is not known.
+// RequestPatience bounds every request but a snapshot, which may be of any length.
 const RequestPatience = 15 * time.Second
 
 // Call sends body as JSON unless it is nil and decodes the answer into out unless that is nil.

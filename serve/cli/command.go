@@ -1,5 +1,5 @@
-// Package cli is what every subcommand is made of: the command table, flags with their help, values that many of them take, errors of
-// one line, and the client of a server's admin port. It decides nothing.
+// Package cli is the common ground of all subcommands: the command table, flags with their help, shared value types and one-line errors. It
+// also has the client of a server's admin port. It decides nothing.
 package cli
 
 import (
@@ -15,7 +15,7 @@ import (
 // Command is one entry of the command table. Name may have two words ("member add").
 type Command struct {
 	Name     string
-	Args     string // what follows the name in the usage line
+	Args     string // the arguments behind the name in the usage line
 	Summary  string // one line for the list of commands
 	About    string // paragraphs for --help, may be empty
 	Examples []string
@@ -35,7 +35,7 @@ type Call struct {
 	Getenv func(string) string
 }
 
-// Run executes one command line of those in table, whose order is that of `holdfast help`, and returns the exit status.
+// Run executes one command line of those in table and returns the exit status. The table's order is that of `holdfast help`.
 func Run(table []*Command, args []string, stdout, stderr io.Writer, getenv func(string) string) int {
 	if cmd, rest := find(table, args); cmd != nil && cmd.Raw != nil {
 		return cmd.Raw(rest, os.Environ(), stdout, stderr)

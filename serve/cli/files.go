@@ -16,7 +16,7 @@ func IsFile(s string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// EmptyDir refuses a directory that holds more than what mkfs makes, or that this user cannot make or write; what names the command.
+// EmptyDir refuses a directory that holds more than mkfs's own files, or that this user cannot make or write; what names the command.
 func EmptyDir(what, data string) error {
 	if err := WritableDir(data); err != nil {
 		return fmt.Errorf("%s: --data %s: %w", what, data, err)

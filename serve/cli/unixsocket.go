@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ListenUnix listens at a Unix socket that has a mode from its first moment on: it is made under another name. A socket that an ended program left
-// there is replaced; anything else stays, and is an error. Whoever closes the listener removes the socket.
+// ListenUnix listens at a Unix socket that has a mode from its first moment on: it is made under another name. A socket that an ended
+// program left there is replaced; anything else stays, and is an error. Closing the listener removes the socket.
 func ListenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	if err := RemoveStale(path); err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func ListenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	return l, nil
 }
 
-// RemoveStale removes a socket that nobody listens at. It is an error if there is anything else, or if that cannot be told.
+// RemoveStale removes a socket without a listening process. It is an error if there is anything else, or if that cannot be told.
 func RemoveStale(path string) error {
 	info, err := os.Lstat(path)
 	switch {

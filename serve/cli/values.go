@@ -68,7 +68,7 @@ func Dialable(v string) (Address, error) {
 	return a, err
 }
 
-// units of sizes, longest suffix first. Only powers of 1024: nobody should have to know which MB is meant.
+// units of sizes, longest suffix first. Only powers of 1024: no reader should have to guess which MB is meant.
 var units = []struct {
 	suffix string
 	bytes  int64

@@ -1,5 +1,5 @@
 // Package deadline has many requests wait under one context. A timer and a derived context for each would cost more than decoding the
-// request does. It is not for requests whose client set an early deadline, nor for what must end when its client goes away.
+// request does. It is not for requests whose client set an early deadline, nor for work that must end when its client goes away.
 package deadline
 
 import (

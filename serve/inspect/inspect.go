@@ -25,7 +25,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
-// Commands are those that look into a stopped server's files, whose rows and commands are the machines' of those doors.
+// Commands are those that look into a stopped server's files, with the rows and commands of those doors' machines.
 func Commands(all serve.List) []*cli.Command {
 	specs := all.Specs()
 	return []*cli.Command{inspectWAL(specs), inspectStore(specs, rows(all)), inspectEntry(specs), inspectArchive(specs)}
@@ -241,7 +241,7 @@ func inspectEntry(specs machine.Specs) *cli.Command {
 						e.Data = slices.Clone(e.Data)
 						found = &e
 					} else if e.Index < index {
-						found = nil // what lies behind was overwritten
+						found = nil // everything behind was overwritten
 					}
 				}
 				return nil

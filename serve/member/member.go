@@ -107,7 +107,7 @@ alone adds the member as a learner and promotes it once it has caught up.`,
 			if err != nil {
 				return err
 			}
-			if all, err := members(client); err == nil { // else the addition itself says what is wrong
+			if all, err := members(client); err == nil { // else the addition itself reports the fault
 				if err := refuseClientAddress(c.Args[0], client.Address(), all); err != nil {
 					return fmt.Errorf("member add %s: %w", c.Args[0], err)
 				}

@@ -115,7 +115,7 @@ func printStatus(w io.Writer, all serve.List, s *admin.Status, fields map[string
 	return err
 }
 
-// memoryLines says what the process may take and takes, and what each claim on it has, a line each.
+// memoryLines prints the process's memory bound and use, and the share of each claim, a line each.
 func memoryLines(field json.RawMessage) string {
 	var m struct {
 		Total    int64  `json:"total_bytes"`
@@ -150,7 +150,8 @@ func memoryLines(field json.RawMessage) string {
 	return b.String() + "\n"
 }
 
-// diskLines says how much is free on the file systems of the data directory and of the log, a line each, and which are nearly full.
+// diskLines prints the free space on the file systems of the data directory and of the log, a line each. alarms names those that are nearly
+// full.
 func diskLines(fields map[string]json.RawMessage) (lines string, alarms []string) {
 	for _, name := range []string{"disk", "log_disk"} {
 		var d struct {
@@ -200,7 +201,7 @@ func crowdNotes(fields map[string]json.RawMessage) (notes []string) {
 	return notes
 }
 
-// archiveLine says how far the archive is, and what an operator has to know of it.
+// archiveLine says how far the archive is; note is for the operator.
 func archiveLine(field json.RawMessage) (line, note string) {
 	var a struct {
 		archiveship.Status
@@ -244,7 +245,7 @@ func writeMembers(w io.Writer, members []admin.MemberStatus) {
 	t.Flush()
 }
 
-// stateOf is a member's state with what is known of its loss.
+// stateOf is a member's state with the known facts of its loss.
 func stateOf(m *admin.MemberStatus) string {
 	text := m.State
 	if m.State != "unreachable" {
@@ -259,7 +260,7 @@ func stateOf(m *admin.MemberStatus) string {
 	return text
 }
 
-// memberNotes says what is wrong with the way to each member that is unreachable, a line each.
+// memberNotes names the fault on the way to each unreachable member, a line each.
 func memberNotes(all []admin.MemberStatus) string {
 	var b strings.Builder
 	for i := range all {

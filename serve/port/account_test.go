@@ -15,7 +15,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port/http2test"
 )
 
-// TestAQueueIsLeftFromAnywhere, and who has left it once is not in it.
+// TestAQueueIsLeftFromAnywhere, and a request that has left it once is not in it.
 func TestAQueueIsLeftFromAnywhere(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var q queue
@@ -91,8 +91,8 @@ func TestAConnectionIsLateWhenItsTimeIsOver(t *testing.T) {
 	}
 }
 
-// TestRoomIsShared: a connection has three quarters of the room at most, unless one message needs more, and a new one leaves the last quarter to others.
-// What is refused takes nothing.
+// TestRoomIsShared: a connection has three quarters of the room at most, unless one message needs more. A new one leaves the last quarter
+// to others. A refused message takes nothing.
 func TestRoomIsShared(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -330,8 +330,8 @@ func waits(p *Port, what uint64) (*client, *http2test.Wire) {
 	return c, w
 }
 
-// TestAStalledRequestMakesRoom: of the clients over HTTP/1.1 that send nothing of what they announced the one that holds the most, and none that sends,
-// or whose request is whole.
+// TestAStalledRequestMakesRoom: of the clients over HTTP/1.1 with stalled requests, the one that holds the most is closed. None is closed
+// that sends, or has a whole request.
 func TestAStalledRequestMakesRoom(t *testing.T) {
 	p := New(Options{})
 	long := time.Now().Add(-stallGrace - time.Second).UnixNano()
@@ -361,7 +361,7 @@ func TestAStalledRequestMakesRoom(t *testing.T) {
 			}
 		}
 	}
-	// Behind another look nobody looks again at once, and waits only where that one has closed a connection.
+	// After a recent look a second caller does not look at once, and waits only where that look has closed a connection.
 	for _, just := range []bool{true, false} {
 		now := time.Now().UnixNano()
 		p.evicted.Store(now + int64(time.Hour))
@@ -470,9 +470,9 @@ func TestWhoTakesNothingIsSeen(t *testing.T) {
 	}
 }
 
-// TestWhoMakesRoomFirst: of the connections that say nothing the oldest, then those without a call, then those whose requests come too slowly or whose
-// clients take nothing. Then those that have just come and were never answered, and only then the idle one whose turn it is. One with an open call never
-// makes room, and neither does one that was answered and sends its next request.
+// TestWhoMakesRoomFirst: of the connections that say nothing the oldest, then those without a call. Then come those whose requests come too
+// slowly or whose clients take nothing. Then those that have just come and were never answered, and only then the idle one whose turn it
+// is. One with an open call never makes room, and neither does one that was answered and sends its next request.
 func TestWhoMakesRoomFirst(t *testing.T) {
 	p := New(Options{MaxConns: 100})
 	closed := func(c net.Conn) bool { return c.(*http2test.Wire).Closed.Load() }
@@ -552,7 +552,7 @@ func TestWhoMakesRoomFirst(t *testing.T) {
 	}
 }
 
-// TestAClientThatIgnoresRefusalsIsClosed: its calls are refused from a quarter of what there is on, and it begins more. What stays open does not
+// TestAClientThatIgnoresRefusalsIsClosed: its calls are refused from a quarter of the room on, and it begins more. A call that stays open does not
 // count, however much it is.
 func TestAClientThatIgnoresRefusalsIsClosed(t *testing.T) {
 	p := New(Options{CallBytes: 1600})

@@ -13,9 +13,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Adapt makes a handler of net/http one of this port. Unlike fasthttp's own adaptor it streams: what the handler flushes
-// leaves at once, as a chunk, and the request's context ends when the client goes away. The connection stays usable after
-// either.
+// Adapt makes a handler of net/http one of this port. Unlike fasthttp's own adaptor it streams: flushed bytes leave at once, as a chunk,
+// and the request's context ends when the client goes away. The connection stays usable after either.
 func Adapt(h http.Handler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		r, err := convert(ctx)
@@ -37,14 +36,14 @@ func Adapt(h http.Handler) fasthttp.RequestHandler {
 // patience is how long a handler may take before it is worth watching whether its client is still there.
 const patience = 100 * time.Millisecond
 
-// maxPiece is what a streaming handler may have written and not flushed.
+// maxPiece bounds the bytes that a streaming handler has written and not flushed.
 const maxPiece = 64 << 10
 
 // keptPiece is the largest buffer that a stream keeps between its pieces.
 const keptPiece = 4 << 10
 
-// exchange is one request in the hands of a net/http handler. The handler's goroutine owns the first group of fields until done
-// is closed, the goroutine that writes the answer the second; both use live, pieces, written and done.
+// exchange is one request in the hands of a net/http handler. The handler's goroutine owns the first group of fields until done is closed;
+// the answering goroutine owns the second. Both use live, pieces, written and done.
 type exchange struct {
 	header   http.Header
 	status   int // 0: not decided
@@ -101,8 +100,8 @@ func (x *exchange) Write(p []byte) (int, error) {
 // Flush implements http.Flusher.
 func (x *exchange) Flush() { _ = x.FlushError() } // the next Write returns the error again
 
-// FlushError is Flush for http.ResponseController. It returns when the client's transport has taken what was flushed: a handler that makes
-// one message after another has one of them in memory, however slowly its client reads.
+// FlushError is Flush for http.ResponseController. It returns when the client's transport has taken the flushed bytes. So a handler has one
+// message in memory at a time, however slowly its client reads.
 func (x *exchange) FlushError() error {
 	if err := x.flush(); err != nil {
 		return err
@@ -166,10 +165,9 @@ func (x *exchange) answer() {
 	}
 }
 
-// stream writes the answer of a handler that flushes, each flush one chunk: there are clients that take a chunk for a
-// message, and fasthttp's own streams cut them at 4 KiB. It runs once fasthttp has written everything before and let go of
-// the connection. rest is the connection with what fasthttp has read ahead. It reports whether the connection can be used
-// for another request.
+// stream writes the answer of a handler that flushes, each flush one chunk. Some clients take a chunk for a message, and fasthttp's own
+// streams cut them at 4 KiB. It runs once fasthttp has written all earlier bytes and released the connection. rest is the connection with
+// what fasthttp has read ahead. It reports whether the connection can be used for another request.
 func (x *exchange) stream(c *client, rest net.Conn) (again bool) {
 	defer func() {
 		x.cancel()

@@ -26,8 +26,8 @@ func adapted(h http.HandlerFunc) *fasthttp.Response {
 	return &x.ctx.Response
 }
 
-// TestTheAnswerOfAHandler: the first final status counts, headers go out but for those that frame the answer, and a body without a type gets the
-// one that it looks like.
+// TestTheAnswerOfAHandler: the first final status counts, and headers go out except those that frame the answer. A body without a type gets
+// the one that it looks like.
 func TestTheAnswerOfAHandler(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -36,12 +36,12 @@ func announced(b []byte) int {
 }
 
 const (
-	// lingerTime and lingerBytes bound what is read away of a request that was refused before it came: a client that is still sending
-	// when the connection is closed would see that it broke, and not the answer.
+	// lingerTime and lingerBytes bound the bytes read and dropped of a request that was refused before it came. A client that is still
+	// sending when the connection closes would see a broken connection instead of the answer.
 	lingerTime  = 2 * time.Second
 	lingerBytes = 40 << 20
-	// lingerPiece is read away at a time, and lingerPause is between two pieces of all such clients together: reading away as fast as dozens of them send
-	// takes the processors that others need.
+	// lingerPiece is read and dropped at a time, with lingerPause between two pieces of all such clients together. Dropping as fast as
+	// dozens of them send would take the processors from other clients.
 	lingerPiece = 256 << 10
 	lingerPause = time.Millisecond
 )

@@ -5,10 +5,9 @@ import "time"
 // untakenPiece is how much of its answers a client must take to have made progress.
 const untakenPiece = 16 << 10
 
-// TakeAnswer takes n bytes for an answer from what answers may hold, or reports that they are not there. from is the account of
-// the client's connection, nil for a call that this process makes for itself. A connection has two thirds of all at most, and
-// one that is new leaves the last third to others. What was taken is to be given back (AnswerGone) when the transport is done
-// with the answer.
+// TakeAnswer takes n bytes for an answer from what answers may hold, or reports that they are not there. from is the account of the
+// client's connection, nil for a call that this process makes for itself. A connection has two thirds of all at most, and one that is new
+// leaves the last third to others. The caller gives the room back (AnswerGone) when the transport is done with the answer.
 //
 // When there is no room, the connection is closed that holds the most of those whose clients have taken nothing for a while.
 func (p *Port) TakeAnswer(from *From, n int64) bool {
@@ -28,7 +27,7 @@ func (p *Port) lookForUntaken() {
 
 // GoesBefore reports whether other, who came later, may not take room for an answer as long as f waits for some:
 //
-//   - they are one connection, which has the same share whoever of its calls takes it;
+//   - they are one connection, whose calls have one share;
 //   - or others hold what f waits for: its own connection holds no answer, which it would have to take first;
 //   - and f is not so new that it leaves the last third to others, or other is as new.
 //
@@ -92,16 +91,16 @@ func (p *Port) tryAnswer(from *From, n int64) bool {
 	return true
 }
 
-// AnswerSent is AnswerGone for an answer that the gRPC server's transport is done with. What is asked for on behalf of an HTTP/1.1
-// request is only then made into the answer that its client takes: that goes on holding it.
+// AnswerSent is AnswerGone for an answer that the gRPC server's transport is done with. For an HTTP/1.1 request the answer to its client is
+// only then made: that keeps the room.
 func (p *Port) AnswerSent(from *From, n int64) {
 	if from == nil || from.asker == nil {
 		p.AnswerGone(from, n)
 	}
 }
 
-// AnswerGone gives back what TakeAnswer has taken, or a part of it. What a connection held when it was closed is given back then: the
-// transport frees nothing of it.
+// AnswerGone gives back what TakeAnswer has taken, or a part of it. The room that a connection held when it was closed is given back then:
+// the transport frees nothing of it.
 func (p *Port) AnswerGone(from *From, n int64) {
 	if from != nil && from.asker != nil {
 		from.asker.returnAnswer(n)

@@ -12,7 +12,7 @@ import (
 
 // askers are the requests that are being handled so.
 type askers struct {
-	came chan struct{} // has something when a stream has given back room; who waits for some is told in turn
+	came chan struct{} // has something when a stream has given back room; waiting requests are told in turn
 	mu   sync.Mutex
 	last uint64
 	by   map[uint64]*Streamed // guarded by mu
@@ -79,8 +79,8 @@ func (p *Port) Asker(n uint64) *From {
 // Asks reports whether this is the account of an HTTP/1.1 connection: see Asker. f may be nil.
 func (f *From) Asks() bool { return f != nil && f.asker != nil }
 
-// largeBody is from where on an answer over HTTP/1.1 leaves the last third of all room to others, however old its connection is:
-// fifty of them that nobody takes are given three seconds each, and readers over gRPC would wait for all of them.
+// largeBody is the size from which an answer over HTTP/1.1 leaves the last third of all room to others, also on an old connection. Fifty
+// untaken answers get three seconds each, and readers over gRPC would wait for all of them.
 const largeBody = 1 << 20
 
 // takeAnswer is tryAnswer for an HTTP/1.1 connection. lasts: it is a piece of a stream, of which there may be many at a time for long.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// callRoomAge is how old an answer of Options.CallRoom may be: it is asked for at every call, and what is lent changes in steps of a second.
+// callRoomAge bounds the age of a cached answer of Options.CallRoom. Every call needs it, and the lent room changes in steps of a second.
 const callRoomAge = 20 * time.Millisecond
 
 // callRoom is what Options.CallRoom said last. Any goroutine.
@@ -14,7 +14,8 @@ type callRoom struct {
 	asked atomic.Int64 // nanoseconds, of the clock that time.Now has
 }
 
-// callRoom returns how many bytes of open calls there may be. Few calls are far from every limit, so nobody is asked for their sake.
+// callRoom returns how many bytes of open calls there may be. A small number of calls is far from every limit, so CallRoom is not asked
+// then.
 func (p *Port) callRoom() int64 {
 	if p.opts.CallRoom == nil || p.calls.Load() <= p.opts.CallBytes/8 {
 		return p.opts.CallBytes

@@ -33,7 +33,7 @@ func (c *replayed) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// What an HTTP/1.1 connection is doing, as the warden sees it.
+// The state of an HTTP/1.1 connection, as the warden sees it.
 const (
 	busy    = iota // a handler has it, or bytes have just arrived
 	idle           // waiting for the first byte of a request
@@ -43,14 +43,13 @@ const (
 
 // client is an HTTP/1.1 connection as fasthttp sees it.
 //
-// It counts instead of setting deadlines: what the connection waits for, and since when, is one atomic word that the
-// port's warden looks at every second. Two deadlines per request, as an HTTP server sets them otherwise, are two calls
-// into the runtime's timers on the hottest path of the v2 API.
+// It counts instead of setting deadlines: its state, and the time since when, is one atomic word that the port's warden looks at every
+// second. Two deadlines per request, the usual way, are two calls into the runtime's timers on the hottest path of the v2 API.
 //
 // The fields without a lock belong to the goroutine that serves the connection.
 type client struct {
 	net.Conn
-	raw  net.Conn // what lies below TLS, or Conn itself
+	raw  net.Conn // the connection below TLS, or Conn itself
 	port *Port
 	site netip.Addr // of the client; see Site
 	head []byte     // read by the sniffer, not yet by the server
@@ -88,7 +87,7 @@ type client struct {
 	fenced bool
 }
 
-// Who has a connection.
+// The owner of a connection.
 const (
 	serving = iota // the port
 	taken          // a handler that answers later
@@ -98,9 +97,9 @@ const (
 // leaving tells a handler that its client went away: a goroutine reads the socket while nothing else does.
 type leaving struct {
 	mu      sync.Mutex
-	gone    chan struct{} // nil: nobody watches; closed when the client left
-	ended   chan struct{} // closed when the watching goroutine has let go of the socket
-	early   []byte        // what it read instead of an end: the beginning of the next request
+	gone    chan struct{} // nil: not watched; closed when the client left
+	ended   chan struct{} // closed when the watching goroutine has released the socket
+	early   []byte        // bytes read instead of an end: the beginning of the next request
 	aborted bool
 }
 
@@ -111,7 +110,7 @@ var (
 )
 
 const (
-	// smallRequest is what a connection may have in memory of an unfinished request without drawing from the budget.
+	// smallRequest is the memory of an unfinished request that a connection may hold without drawing from the budget.
 	smallRequest = 64 << 10
 	// slowest is how many bytes of a request, or of an answer's piece, are a second's worth of progress.
 	slowest = 16 << 10
@@ -129,8 +128,8 @@ func (c *client) Read(p []byte) (int, error) {
 	if c.leaving.gone != nil {
 		c.unwatch()
 	}
-	// A server that has allocated room for a whole body asks for the whole of it: len(p) is what the request holds in
-	// memory although nothing of it may have come.
+	// A server that has allocated room for a whole body asks for all of it. So len(p) is the memory the request holds, even if none of it
+	// has come.
 	if err := c.draw(c.arrived + len(p)); err != nil {
 		return 0, err
 	}
@@ -143,8 +142,8 @@ func (c *client) Read(p []byte) (int, error) {
 			if c.port.draining.Load() {
 				return 0, io.EOF
 			}
-			// Idle connections make room in the order in which they became idle. Requests that a connection has made count as
-			// if it had become idle later, so that a flood of connections with one request each does not push out those in use.
+			// Idle connections make room in the order in which they became idle. Requests on a connection count as if it had become idle
+			// later. A flood of connections with one request each then does not push out those in use.
 			c.turn.Store(c.port.accepted.Load() + min(c.asked, 1000)*64)
 			c.asked++
 			c.mark(idle, c.port.now.Load())
@@ -260,13 +259,13 @@ func (c *client) Close() error {
 	return c.Conn.Close()
 }
 
-// cut ends the connection from another goroutine; the one that serves it sees the error. It does not say goodbye in TLS's way,
-// which would wait for a client that may not be reading.
+// cut ends the connection from another goroutine; the serving goroutine sees the error. It does not say goodbye in TLS's way, which would
+// wait for a client that may not be reading.
 func (c *client) cut() { _ = c.raw.Close() }
 
 func (c *client) mark(what, second uint64) { c.state.Store(second<<2 | what) }
 
-// draw takes what a request of n bytes needs from the budget all unfinished requests share.
+// draw takes the room of a request of n bytes from the budget that all unfinished requests share.
 func (c *client) draw(n int) error {
 	if n <= smallRequest || n <= c.held {
 		return nil
@@ -278,8 +277,8 @@ func (c *client) draw(n int) error {
 	return nil
 }
 
-// expect takes the room for a request whose head announces a body of so many bytes, and waits for it if it must: the server makes a buffer for
-// the whole body as soon as it knows its length.
+// expect takes the room for a request whose head announces a body of so many bytes, and waits for it if it must. The server allocates the
+// whole body as soon as it knows its length.
 func (c *client) expect(body int) error {
 	n := c.arrived + body
 	if body == 0 || body > c.port.opts.MaxBodyBytes || n <= smallRequest { // one that is too long is refused by its length
@@ -310,9 +309,9 @@ func (c *client) giveBack() {
 	}
 }
 
-// Gone returns a channel that is closed when the client leaves while its request is being handled. Handlers that wait for
-// something else than the log (a watch, a lock) must wait for it too, or they outlive their client. It may be called by the
-// handler of a request, any number of times, until the handler returns; the watching ends by itself with the next read.
+// Gone returns a channel that is closed when the client leaves while its request is being handled. Handlers that wait for something else
+// than the log (a watch, a lock) must wait for it too, or they outlive their client. The handler of a request may call it any number of
+// times until it returns. The watching ends by itself with the next read.
 func (c *client) Gone() <-chan struct{} {
 	l := &c.leaving
 	if l.gone != nil {
@@ -364,7 +363,7 @@ type secret struct {
 // Handshake was made by the port.
 func (s *secret) Handshake() error { return nil }
 
-// ConnectionState is what was negotiated, the client's certificate included.
+// ConnectionState is the negotiated state, the client's certificate included.
 func (s *secret) ConnectionState() tls.ConnectionState { return s.tls.ConnectionState() }
 
 // handoff is a listener that accepts what the port gives it.

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// ConnLimit bounds the connections of several ports together: each of them takes a descriptor and memory of the same process,
-// which needs some for its log and its store. Its methods may be called from several goroutines.
+// ConnLimit bounds the connections of several ports together. Each takes a descriptor and memory of the same process, which needs some for
+// its log and its store. Its methods may be called from several goroutines.
 //
-// Once three quarters of the places are taken, an address with more than a 64th of all (IPv6: the first 64 bits) gets a new one only in
-// exchange for one of its own. When all are taken, connections make room in the order of Rank. A connection that makes progress is never
-// closed: the newcomer is.
+// Once three quarters of the places are taken, an address with more than a 64th of all gets no further place. Of an IPv6 address the first
+// 64 bits count. It gets a new one only in exchange for one of its own. When all are taken, connections make room in the order of Rank. A
+// connection that makes progress is never closed: the newcomer is.
 type ConnLimit struct {
 	max int64
-	// Failed hears of TLS handshakes that failed, from any goroutine; nil: nobody does. It is set before the first connection.
+	// Failed hears of TLS handshakes that failed, from any goroutine; nil: no call. It is set before the first connection.
 	Failed func(from string, err error)
 
 	mu     sync.Mutex
@@ -32,8 +32,8 @@ type ConnLimit struct {
 type Rank int
 
 const (
-	// Lacking connections should have made progress: a client that has said nothing for a second, a request that comes too slowly, an answer
-	// that is not taken.
+	// Lacking connections should have made progress. Their client has been silent for a second, or a request comes too slowly, or an answer
+	// is not taken.
 	Lacking Rank = iota
 	// Crowding connections are Young, and there are so many of them that a client that has just come has time to say something (Many).
 	Crowding
@@ -59,7 +59,7 @@ func (l *ConnLimit) Join(evict Evict) {
 	l.mu.Unlock()
 }
 
-// joinPort is Join for a port, whose open calls operators are told of together with the connections.
+// joinPort is Join for a port: operators are told of its open calls together with the connections.
 func (l *ConnLimit) joinPort(p *Port) {
 	l.Join(p.makeRoom)
 	l.mu.Lock()
@@ -67,7 +67,7 @@ func (l *ConnLimit) joinPort(p *Port) {
 	l.mu.Unlock()
 }
 
-// Calls looks at what the open calls of each port hold now. Ports without a name are left out.
+// Calls returns the present use of each port's open calls. Ports without a name are left out.
 func (l *ConnLimit) Calls() (all []CallUse) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,8 +79,8 @@ func (l *ConnLimit) Calls() (all []CallUse) {
 	return all
 }
 
-// Enter counts a connection of a client in, or reports that it must be refused: its address has its share and more, or all places are taken,
-// and there is no connection that could make room for it.
+// Enter counts a connection of a client in, or reports that it must be refused. It is refused if its address exceeds its share or all
+// places are taken, and no connection can make room.
 func (l *ConnLimit) Enter(from net.Addr) bool {
 	site := Site(from)
 	for exchanged := false; ; {
@@ -145,20 +145,20 @@ func (l *ConnLimit) add(site netip.Addr, n int64) {
 	}
 }
 
-// missPause is how long no room is looked for, for clients of an address, after there was none: looking takes a look at every connection, and a
-// flood would ask for each of its own. An address that has its share waits longer.
+// missPause is the time without a new search for room after one that found none for an address. A search looks at every connection, and a
+// flood would cause one for each of its own. An address that has its share waits longer.
 const (
 	missPause      = 10 * time.Millisecond
 	missPauseShare = 100 * time.Millisecond
 	mostMissed     = 1024 // addresses whose misses are remembered
 )
 
-// makeRoom has a holder of connections close one in favour of a client of an address, and reports whether one did. With own it must be one of
-// that address. No mutex is held.
+// makeRoom has a holder of connections close one in favour of a client of an address, and reports whether one did. With own it must be one
+// of that address. No mutex is held.
 //
-// A connection that lacks progress makes room whoever has it. One that is idle makes room for a client of an address that has fewer connections, or
-// of its own for want of another. A crowd pushes out its own young connections before anybody else's: a client that has just come is left the time
-// to say something.
+// A connection that lacks progress makes room for any client. One that is idle makes room for a client of an address that has fewer
+// connections, or of its own for want of another. A crowd pushes out its own young connections before those of other addresses: a new
+// client is left the time to send something.
 func (l *ConnLimit) makeRoom(site netip.Addr, own bool) bool {
 	l.mu.Lock()
 	all, has := slices.Clone(l.evict), l.sites[site]
@@ -217,7 +217,7 @@ type ConnUse struct {
 	Here       int64      // its connections
 }
 
-// Use looks at what is taken now.
+// Use returns the places taken now.
 func (l *ConnLimit) Use() ConnUse {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -233,7 +233,7 @@ func (l *ConnLimit) Use() ConnUse {
 // Near reports whether addresses will be held to their shares soon, or are.
 func (u ConnUse) Near() bool { return near(u.Open, u.Most) }
 
-// String says what is taken, for people.
+// String prints the places taken, for people.
 func (u ConnUse) String() string {
 	s := fmt.Sprintf("%d of %d connections are open", u.Open, u.Most)
 	if u.From.IsValid() {

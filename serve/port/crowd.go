@@ -10,23 +10,23 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port/intake"
 )
 
-// Open calls share CallBytes (docs/adr/0026-open-calls.md). A call is charged once, for what it holds: the port charges it when it begins, and
-// gives back most of that when its request has come whole. A handler that goes on holding the call (Stay) takes that over.
+// Open calls share CallBytes (docs/adr/0026-open-calls.md). A call is charged once, for the memory it holds. The port charges it when it
+// begins, and gives back most of that when its request has come whole. A handler that goes on holding the call (Stay) takes that over.
 //
-//   - A stream, a watch or a lock that stays is never cut for its room, as long as its transport takes what is sent. At the limit the newcomer
-//     is refused.
+//   - A stream, a watch or a lock that stays is never cut for its room, as long as its transport takes the events. At the limit the
+//     newcomer is refused.
 //   - Once three quarters are taken, an address that holds more than a 64th may let nothing new stay. The last quarter is for others.
-//   - What stays leaves the last sixteenth to calls that are answered at once. Those are refused only to a connection that has a quarter of all
-//     in such calls, or where all is taken to an address that has more than a 64th of all in them.
+//   - Staying calls leave the last sixteenth to calls that are answered at once. Such calls are refused only to a connection that has a
+//     quarter of all in them. Where all is taken, they are also refused to an address that has more than a 64th in them.
 //   - When room runs out, the connection is closed that holds the most for requests that do not come, or whose client takes nothing.
 
 // relieveInterval is between two looks for the connection that holds the most.
 const relieveInterval = 5 * time.Millisecond
 
-// lingerCost is what is given back when a call's request has come whole, and taken again by a handler that holds the call all the same.
+// lingerCost is given back when a call's request has come whole, and taken again by a handler that still holds the call.
 const lingerCost = intake.CallCost - intake.WholeCost
 
-// account is what the calls of a connection, or of all connections of an address, hold. Any goroutine.
+// account is the room held by the calls of a connection, or of all connections of an address. Any goroutine.
 type account struct {
 	held    atomic.Int64 // bytes of open calls, and of what their handlers hold for them
 	staying atomic.Int64 // the part of it that handlers have let stay
@@ -55,7 +55,7 @@ func (p *Port) enterSite(site netip.Addr) *siteAccount {
 	return s
 }
 
-// leaveSite is called once for each enterSite. What the connection's calls still hold is given back to the account that it had. port.mu is held.
+// leaveSite is called once for each enterSite. The room still held by the connection's calls goes back to their account. port.mu is held.
 func (p *Port) leaveSite(site netip.Addr) {
 	if s := p.sites[site]; s != nil {
 		if s.conns--; s.conns == 0 {
@@ -64,8 +64,8 @@ func (p *Port) leaveSite(site netip.Addr) {
 	}
 }
 
-// From is the address of a connection's client, and the connection's account: what its open calls hold of the memory all of them
-// share. The gRPC server hands it to handlers as the peer's address. Its methods may be called from several goroutines.
+// From is the address of a connection's client, and the connection's account: its open calls' part of the shared memory. The gRPC server
+// hands it to handlers as the peer's address. Its methods may be called from several goroutines.
 type From struct {
 	net.Addr
 	of    *grpcConn
@@ -82,14 +82,14 @@ func (i *grpcConn) charge(n int64) {
 	i.port.calls.Add(n)
 }
 
-// stay counts n bytes, which may be negative, of what is charged as staying.
+// stay adds n bytes, which may be negative, to the charge for staying calls.
 func (i *grpcConn) stay(n int64) {
 	i.staying.Add(n)
 	i.at.staying.Add(n)
 }
 
-// Staying is a call that stays open after its request has come. Its methods may be called from any goroutine, any number of times. Nil stands
-// for a call of this process itself, which nobody charges.
+// Staying is a call that stays open after its request has come. Its methods may be called from any goroutine, any number of times. Nil
+// stands for a call of this process itself, which is not charged.
 type Staying struct {
 	of *grpcConn
 
@@ -211,8 +211,8 @@ func (p *Port) relieve(asks *grpcConn) bool {
 	return worst != asks
 }
 
-// lacking is how many bytes a connection holds without progress: all if its client takes nothing of what is sent, those of calls whose
-// requests do not come if they are most of what it holds, and otherwise none.
+// lacking returns the bytes that a connection holds without progress. It is all of them if its client takes no answers, or those of
+// incomplete requests if they are most of them. Otherwise it is none.
 func (i *grpcConn) lacking() int64 {
 	now, held := i.port.now.Load(), i.held.Load()
 	if i.blocked(now) {
@@ -245,5 +245,5 @@ type CallUse struct {
 // Near reports whether addresses will be held to their shares soon, or are.
 func (u CallUse) Near() bool { return near(u.Taken, u.Most) }
 
-// callUse looks at what is taken now.
+// callUse returns the calls open now.
 func (p *Port) callUse() CallUse { return CallUse{p.opts.Name, p.calls.Load(), p.callRoom()} }

@@ -81,7 +81,7 @@ func TestARequestOfTheLargestLength(t *testing.T) {
 	}
 }
 
-// TestWhatARequestDraws: nothing up to the size of a small one, then all of it, and the request counts as a large one once it is answered.
+// TestWhatARequestDraws: nothing up to the size of a small one, then all of it. The request counts as a large one once it is answered.
 func TestWhatARequestDraws(t *testing.T) {
 	t.Parallel()
 	p := New(Options{Conns: NewConnLimit(10)})

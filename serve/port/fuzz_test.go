@@ -16,9 +16,9 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port/http2test"
 )
 
-// FuzzHTTP1 feeds bytes to the HTTP/1.1 half as a client would. Whatever a handler gets to see must be what net/http, which
-// is strict, finds in the same bytes: the same requests in the same order, with the same bodies. Seeing fewer is fine (the
-// port refuses more), seeing others is how requests are smuggled.
+// FuzzHTTP1 feeds bytes to the HTTP/1.1 half as a client would. A handler must see exactly the requests that net/http, which is strict,
+// finds in the same bytes. They come in the same order, with the same bodies. Seeing fewer is fine (the port refuses more), seeing others
+// is how requests are smuggled.
 func FuzzHTTP1(f *testing.F) {
 	for _, s := range []string{
 		"GET / HTTP/1.1\r\nHost: x\r\n\r\n",

@@ -17,8 +17,8 @@ const GRPCWindow = 2 << 20
 // calls it and answers in its own words. The message that was turned away is not kept.
 func TurnedAway(message []byte) bool { return intake.TurnedAway(message) }
 
-// grpcConn is a connection of the gRPC server: its intake, and what it holds of what the port's connections share. It is the intake's
-// Room.
+// grpcConn is a connection of the gRPC server, with its intake and its part of the room that the port's connections share. It is the
+// intake's Room.
 type grpcConn struct {
 	*intake.Conn
 	port *Port
@@ -30,11 +30,11 @@ type grpcConn struct {
 	large   uint64 // large messages that came whole. Owned by the reading goroutine.
 	leaving int    // bytes of answers since took was set. Owned by the writing goroutine.
 
-	account              // what its open calls hold; see From
+	account              // the room of its open calls; see From
 	at      *siteAccount // the same of all connections of its address
 	site    netip.Addr   // that address
 
-	room    atomic.Int64  // what its messages hold of the budget
+	room    atomic.Int64  // the budget held by its messages
 	writing atomic.Uint64 // 1 + second of the port's clock when the write that waits began; 0: none waits
 	replied atomic.Bool   // a part of an answer has been written
 	quiet   atomic.Uint64 // second of the port's clock when its last call ended

@@ -77,8 +77,8 @@ func TestAnnouncedBytesKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// TestAnswersThatNobodyTakes: a connection has two thirds of what answers may hold, and is closed when others need it and its client
-// has taken nothing for a while; one whose client takes is not.
+// TestAnswersThatNobodyTakes: a connection has two thirds of the room for answers. It is closed when others need it and its client has
+// taken nothing for a while; one whose client takes is not.
 func TestAnswersThatNobodyTakes(t *testing.T) {
 	p := New(Options{AnswerBytes: 9 << 20})
 	conn := func() (*From, *http2test.Wire) {

@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// HandshakeErrors is the ErrorLog of a server of net/http whose listener speaks TLS: failed hears of handshakes that failed, from any
-// goroutine, and what strangers' malformed requests make net/http say is dropped. A client that connects and closes is a probe and
-// has not failed.
+// HandshakeErrors is the ErrorLog of a server of net/http whose listener speaks TLS. failed hears of failed handshakes, from any goroutine;
+// net/http's lines on malformed requests are dropped. A client that connects and closes is a probe and has not failed.
 //
-// net/http makes the handshake itself and tells nobody but its log (net/http.conn.serve), so the line is taken apart here; a listener
-// that made the handshake before Accept would let one slow client keep out all others.
+// net/http makes the handshake itself and reports only to its log (net/http.conn.serve), so the line is parsed here. A listener that made
+// the handshake before Accept would let one slow client keep out all others.
 func HandshakeErrors(failed func(from string, err error)) *log.Logger {
 	return log.New(handshakeErrors(failed), "", 0)
 }

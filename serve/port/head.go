@@ -2,8 +2,8 @@ package port
 
 import "bytes"
 
-// headScan finds the end of a request's head, whose lines end with a carriage return and a line feed (RFC 9112, section 2.2), in bytes that come in
-// pieces. The parser waits for the rest of a head that has bare line feeds.
+// headScan finds the end of a request's head in bytes that come in pieces. Its lines end with a carriage return and a line feed (RFC 9112,
+// section 2.2). The parser waits for the rest of a head that has bare line feeds.
 type headScan struct {
 	last  byte // the byte before
 	line  int  // bytes of the present line, the carriage return among them

@@ -9,8 +9,8 @@ import (
 // InProcess is the network of a connection within this process (net.Pipe), over which the JSON gateway calls.
 const InProcess = "pipe"
 
-// Host returns the address an HTTP request came from, without its port; of a socket file, what the system says of it. Of what came
-// through a Bridge it is the address of the HTTP/2 connection. Safe for concurrent use.
+// Host returns the address an HTTP request came from, without its port; of a socket file, the system's name for it. For a request through a
+// Bridge it is the address of the HTTP/2 connection. Safe for concurrent use.
 func Host(ctx *fasthttp.RequestCtx) string {
 	if a := ctx.RemoteAddr(); a.Network() != InProcess {
 		return HostOf(a)
@@ -27,7 +27,7 @@ func HostOf(a net.Addr) string {
 	return s
 }
 
-// remote is where a request came from in the form net/http has it. The port of what came through a Bridge is not known.
+// remote is the origin of a request, in net/http's form. The port of a request through a Bridge is unknown.
 func remote(ctx *fasthttp.RequestCtx) string {
 	a := ctx.RemoteAddr()
 	if a.Network() != InProcess {

@@ -320,8 +320,8 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// TestSilentConnectionsMakeRoom: three thousand connections that say nothing, on a port with room for a thousand, do not
-// keep anybody out, and neither do as many that have asked once and are kept alive.
+// TestSilentConnectionsMakeRoom: three thousand silent connections, on a port with room for a thousand, do not keep any client out. Neither
+// do as many that have asked once and are kept alive.
 func TestSilentConnectionsMakeRoom(t *testing.T) {
 	t.Parallel()
 	for _, greeting := range []string{"", "GET /fast/ HTTP/1.1\r\nHost: x\r\n\r\n"} {
@@ -331,7 +331,7 @@ func TestSilentConnectionsMakeRoom(t *testing.T) {
 			for i := range 3000 {
 				c := s.dial()
 				io.WriteString(c, greeting)
-				if i%100 == 99 { // a thousand later ones take a place from who has not spoken: the good client speaks several times meanwhile
+				if i%100 == 99 { // a thousand later ones take a place from a silent one: the good client speaks several times meanwhile
 					before := s.answered.Load()
 					wait.Until(t, "the good client is answered", func() bool { return s.answered.Load() > before || t.Failed() })
 				}

@@ -31,7 +31,7 @@ func (p *Port) newHTTP1(lean bool) *fasthttp.Server {
 		NoDefaultServerHeader: true,
 		NoDefaultContentType:  true,
 		SecureErrorLogMessage: true,
-		// A form with files would be unpacked into temporary files before anybody asked for it.
+		// A form with files would be unpacked into temporary files before a handler asked for it.
 		DisablePreParseMultipartForm: true,
 		Logger:                       discard{},
 		// A stream or handler that has taken a connection closes it or gives it back: see serveHTTP1 and Resume.
@@ -39,13 +39,12 @@ func (p *Port) newHTTP1(lean bool) *fasthttp.Server {
 	}
 }
 
-// discard drops log lines: the client is told what is wrong with its request, and a line for each would be a way to fill the
-// disk.
+// discard drops log lines. The client is told of the fault in its request, and a line for each would be a way to fill the disk.
 type discard struct{}
 
 func (discard) Printf(string, ...any) {}
 
-// serveHTTP1 serves c until it ends. as is what the server sees: c itself, or the TLS connection it is part of.
+// serveHTTP1 serves c until it ends. as is the server's connection: c itself, or the TLS connection it is part of.
 func (p *Port) serveHTTP1(c *client, as *secret) {
 	p.mu.Lock()
 	if p.draining.Load() {
@@ -88,8 +87,8 @@ func (p *Port) serveHTTP1(c *client, as *secret) {
 	p.mu.Unlock()
 }
 
-// Resume serves further requests on a connection of this port that a handler had taken (fasthttp's hijacking) and is done
-// with; it returns when the connection has ended. While a handler has a connection the port counts it, but does not watch it.
+// Resume serves further requests on a connection of this port that a handler had taken (fasthttp's hijacking). It returns when the
+// connection has ended. While a handler has a connection the port counts it, but does not watch it.
 func (p *Port) Resume(conn net.Conn) {
 	var old *client
 	switch c := conn.(type) {
@@ -127,14 +126,14 @@ func (p *Port) Resume(conn net.Conn) {
 func (p *Port) handle(ctx *fasthttp.RequestCtx) {
 	text, chunked := ambiguous(&ctx.Request.Header)
 	if text != "" {
-		// What follows on this connection may be a second request or the rest of this one, so it is not read.
+		// The next bytes on this connection may be a second request or the rest of this one, so they are not read.
 		ctx.Error(text+"\n", fasthttp.StatusBadRequest)
 		ctx.SetConnectionClose()
 		return
 	}
 	if chunked {
-		// The parser takes what is no chunk size for an extension of one. Where it could have seen another end of this
-		// request than a proxy did, nothing may follow; clients that know the length, which are nearly all, do not get here.
+		// The parser takes text that is no chunk size for an extension of one. A proxy could have seen another end of this request, so
+		// nothing may follow. Clients that know the length, nearly all, do not get here.
 		ctx.Request.Header.SetConnectionClose() // for handlers that answer by themselves
 		ctx.Response.SetConnectionClose()
 	}
@@ -143,8 +142,8 @@ func (p *Port) handle(ctx *fasthttp.RequestCtx) {
 	shed(ctx)
 }
 
-// shed releases a large request, and a large answer once it is written: the server would keep their buffers for the
-// connection's next request, which may never come, and the budget counts neither between requests.
+// shed releases the buffers of a large request, and of a large answer once it is written. The server would keep them for the connection's
+// next request, which may never come, and the budget does not count them meanwhile.
 func shed(ctx *fasthttp.RequestCtx) {
 	if len(ctx.Request.Body()) > keptBody {
 		ctx.Request.SwapBody(nil)
@@ -161,9 +160,9 @@ func shed(ctx *fasthttp.RequestCtx) {
 // keptBody is the largest body whose buffer stays with its connection.
 const keptBody = 16 << 10
 
-// holdBody takes room for the answer a handler has made, beyond what was taken before it was made (HoldAnswer, Asker): the
-// client may take it at any time, or never. Where there is no room it drops what was read; what tells of a change is kept and
-// counted all the same, because the change has happened and a client that is told to come again would make it twice.
+// holdBody takes room for the answer a handler has made, beyond the room taken before (HoldAnswer, Asker). The client may take it at any
+// time, or never. Without room it drops the answer of a read. An answer to a change is kept and counted: the change has happened, and a
+// client told to come again would repeat it.
 func (p *Port) holdBody(ctx *fasthttp.RequestCtx) {
 	if ctx.Response.IsBodyStream() || ctx.Hijacked() {
 		return // it comes in pieces
@@ -186,12 +185,12 @@ func (p *Port) holdBody(ctx *fasthttp.RequestCtx) {
 	p.say(ctx, fasthttp.StatusServiceUnavailable, "too many answers that nobody takes")
 }
 
-// freeBody is what an answer may hold without being counted: about what its connection has in buffers anyway.
+// freeBody is the uncounted size of an answer: about the size of its connection's buffers.
 const freeBody = 4 << 10
 
-// HoldAnswer takes room for n bytes of a request's answer before it is made, or reports that there is none. What the answer
-// does not need can be given back (AnswerUnused); the rest is held until it is written. For a request that did not come through
-// a port there is always room.
+// HoldAnswer takes room for n bytes of a request's answer before it is made, or reports that there is none. Room that the answer does not
+// need can be given back (AnswerUnused); the rest is held until it is written. For a request that did not come through a port there is
+// always room.
 func HoldAnswer(ctx *fasthttp.RequestCtx, n int64) bool {
 	c := clientOf(ctx)
 	return c == nil || c.port.TakeAnswer(&From{asker: c}, n)
@@ -204,9 +203,9 @@ func AnswerUnused(ctx *fasthttp.RequestCtx, n int64) {
 	}
 }
 
-// ambiguous says what is wrong with a request whose end, or whose addressee, two servers might see differently. The parser has
-// accepted it, but is lenient in places; where a proxy stands in front of this port, such a request is how one client's bytes
-// become the beginning of another's request (RFC 9112, section 11.2). chunked: its body came in chunks.
+// ambiguous describes the fault of a request whose end, or whose addressee, two servers might see differently. The parser has accepted it,
+// but is lenient in places. Behind a proxy such a request lets one client's bytes become the beginning of another's request (RFC 9112,
+// section 11.2). chunked: its body came in chunks.
 func ambiguous(h *fasthttp.RequestHeader) (text string, chunked bool) {
 	proto := h.Protocol()
 	if string(proto) != "HTTP/1.1" && string(proto) != "HTTP/1.0" {
@@ -320,7 +319,7 @@ func Gone(ctx *fasthttp.RequestCtx) <-chan struct{} {
 func OpenFiles() int {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
-		return 1024 // what every Unix gives
+		return 1024 // the least on every Unix
 	}
 	return int(min(l.Cur, 1<<20))
 }

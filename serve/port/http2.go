@@ -34,7 +34,7 @@ func (p *Port) newHTTP2() *http.Server {
 			WriteByteTimeout:     p.opts.RequestTimeout,
 			SendPingTimeout:      p.opts.RequestTimeout,
 			PingTimeout:          15 * time.Second,
-			// What one connection can make the server hold of bodies nobody has read yet.
+			// The most that one connection can make the server hold of unread bodies.
 			MaxReceiveBufferPerConnection: 1 << 20,
 			MaxReceiveBufferPerStream:     256 << 10,
 		},
@@ -77,14 +77,14 @@ func (p *Port) DialGRPC(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// Bridge answers a request that came over HTTP/2 with the handler of HTTP/1.1, over a connection in memory: the hot
-// handlers are written for fasthttp, and HTTP/2 without gRPC is for people with curl.
+// Bridge answers a request that came over HTTP/2 with the handler of HTTP/1.1, over a connection in memory. The hot handlers are written
+// for fasthttp, and HTTP/2 without gRPC is for people with curl.
 func (p *Port) Bridge() http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: "http", Host: r.In.Host})
 			r.Out.Host = r.In.Host
-			r.SetXForwarded() // for Host; what the client says of it is gone
+			r.SetXForwarded() // for Host; the client's own header is dropped
 		},
 		Transport: &http.Transport{
 			DisableCompression: true,

@@ -19,8 +19,8 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port/frame"
 )
 
-// TestIdleConnectionsFitTheBudget: as many connections as the budget lets in, each of which has once sent or got something large
-// and then does nothing, keep no more than the budget has.
+// TestIdleConnectionsFitTheBudget: as many connections as the budget lets in have each once sent or got something large and are now idle.
+// They keep no more than the budget has.
 func TestIdleConnectionsFitTheBudget(t *testing.T) {
 	const total, n = 256 << 20, 150
 	share := total / budget.ConnectionsOf(total, 1<<20).Doors
@@ -90,7 +90,7 @@ func TestIdleConnectionsFitTheBudget(t *testing.T) {
 	}
 }
 
-// afterLargeFrames is a client's first bytes: frames of a kind nobody knows, which a server must read and ignore, and a request.
+// afterLargeFrames is a client's first bytes: frames of an unknown kind, which a server must read and ignore, and a request.
 func afterLargeFrames(path, content string) string {
 	b := bytes.NewBufferString(preface + "\x00\x00\x00\x04\x00\x00\x00\x00\x00")
 	for range 4 {

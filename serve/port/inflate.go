@@ -13,8 +13,8 @@ import (
 )
 
 // Gzip is how a gRPC server behind a Port takes messages in gzip (grpc.RPCDecompressor). It inflates nothing. A server that inflates
-// messages itself does so before its codec hears of them, so the bytes that come out are on no account: a hundred bytes become megabytes.
-// Gzip marks the message, and the server's codec passes it to Port.Inflate.
+// messages itself does so before its codec hears of them. The result is not charged to any account: a hundred bytes become megabytes. Gzip
+// marks the message, and the server's codec passes it to Port.Inflate.
 type Gzip struct{}
 
 // Type implements grpc.Decompressor.
@@ -43,13 +43,13 @@ func InGzip(message []byte) bool { return bytes.HasPrefix(message, gzipMark[:]) 
 
 // Errors of Inflate. Every other error says that the message is no gzip.
 var (
-	// ErrNoRoom: the requests of all clients hold what there is, or this connection holds its share. Nothing is drawn.
+	// ErrNoRoom: the requests of all clients hold all the room, or this connection holds its share. Nothing is drawn.
 	ErrNoRoom = errors.New("too many large requests at a time")
 	// ErrInflatedTooLarge: the message is larger than Options.MaxMessageBytes when it is inflated. Nothing is drawn.
 	ErrInflatedTooLarge = errors.New("the inflated message is larger than any may be")
 )
 
-// freeInflated is what an inflated message may hold without drawing room, in bytes: as much as one that came as it is.
+// freeInflated is the size of an inflated message without drawn room, in bytes: as for a plain one.
 const freeInflated = 16 << 10
 
 // inflaters is the gzip readers of a port, and the places of those that may work at the same time. A reader has 80 KB, and is all work of
@@ -67,8 +67,8 @@ func newInflaters() *inflaters {
 // errGrows: a message is larger than it claims, and is to be inflated again in the place of a large one.
 var errGrows = errors.New("larger than a small message")
 
-// Inflate returns the content of a message for which InGzip is true. drawn is what it takes of the room for requests, in bytes: the caller
-// gives it back with Deflated when the call is answered. from is the account of the client's connection; nil: a call of this process.
+// Inflate returns the content of a message for which InGzip is true. drawn is its part of the room for requests, in bytes: the caller gives
+// it back with Deflated when the call is answered. from is the account of the client's connection; nil: a call of this process.
 func (p *Port) Inflate(from *From, message []byte) (content []byte, drawn int64, err error) {
 	packed := message[len(gzipMark):]
 	if claimedSize(packed) < freeInflated {

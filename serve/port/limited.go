@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// Limited is a listener for a server of net/http that holds a bounded number of connections. Who makes room, and who is refused: see ConnLimit.
+// Limited is a listener for a server of net/http that holds a bounded number of connections. ConnLimit decides which connections make room
+// and which are refused.
 type Limited struct {
 	net.Listener
 	conns *ConnLimit

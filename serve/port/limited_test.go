@@ -73,8 +73,8 @@ func TestALimitedListener(t *testing.T) {
 	}
 }
 
-// TestACrowdOnALimitedListener: connections that say nothing, or half of a request, from 16 addresses, many more than there are places, end no connection
-// that was answered before, and keep no new one out. In the end all places are free.
+// TestACrowdOnALimitedListener: silent connections, or ones with half a request, from 16 addresses, many more than there are places. They
+// end no connection that was answered before, and keep no new one out. In the end all places are free.
 func TestACrowdOnALimitedListener(t *testing.T) {
 	t.Parallel()
 	for _, half := range []string{"", "GET / HTTP/1.1\r\nHo", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 6000\r\n\r\n{", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"} {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Owed says what the port's connections have taken and not given back, "" if nothing: places of connections, and memory for requests, open
-// calls and answers. After Shutdown and the end of the gRPC server it is "" as soon as the last connection's goroutine has ended, which is
-// what tests of doors look at. Any goroutine.
+// Owed names the resources that the port's connections have not given back, "" if none: places of connections, and memory for requests,
+// open calls and answers. After Shutdown and the end of the gRPC server it is "" once the last connection's goroutine has ended. Tests of
+// doors check that. Any goroutine.
 func (p *Port) Owed() string {
 	var all []string
 	owed := func(what string, left, all64 int64) {

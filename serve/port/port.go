@@ -28,18 +28,18 @@ type Options struct {
 	MessagePatience time.Duration
 	// Refusal is the answer to an HTTP/1.1 request that the port refuses by itself, with its type, in the door's own form. Nil: text.
 	Refusal func(code int, text string) (contentType string, body []byte)
-	// MaxConns bounds connections of every kind where Conns is nil. 0 = three quarters of the files this process may open: a member that can
-	// open no more files cannot write its log either. Who makes room, and who is refused: see ConnLimit.
+	// MaxConns bounds connections of every kind where Conns is nil. 0 = three quarters of the files this process may open: a member that
+	// can open no more files cannot write its log either. ConnLimit decides which connections make room and which are refused.
 	MaxConns int
 	// Conns bounds the connections of this port and of others together, instead of MaxConns; nil: of this one only.
 	Conns *ConnLimit
 	// MaxBodyBytes bounds the body of one HTTP request. 0 = 4 MiB.
 	MaxBodyBytes int
-	// MaxMessageBytes is what the gRPC server takes at most as one message. 0 = 4 MiB, its default.
+	// MaxMessageBytes bounds one message of the gRPC server. 0 = 4 MiB, its default.
 	MaxMessageBytes int
-	// BudgetBytes bounds the memory of all unanswered gRPC messages over 16 KiB and unfinished HTTP/1.1 requests over 64 KiB
-	// together. What does not fit waits for RoomPatience and is refused then: HTTP/1.1 with 503, gRPC as the server's codec says, see
-	// TurnedAway. 0 = 32 MiB.
+	// BudgetBytes bounds the memory of all unanswered gRPC messages over 16 KiB and unfinished HTTP/1.1 requests over 64 KiB together. A
+	// request beyond it waits for RoomPatience and is refused then: HTTP/1.1 with 503, gRPC by the server's codec, see TurnedAway. 0 = 32
+	// MiB.
 	BudgetBytes int64
 	// CallBytes bounds the memory of gRPC calls that are open, with their headers, and of what their handlers hold for them
 	// (From): see crowd.go. 0 = 64 MiB.
@@ -48,8 +48,8 @@ type Options struct {
 	CallRoom func() int64
 	// AnswerBytes bounds the gRPC server's answers that clients have not taken, as far as its handlers ask (TakeAnswer). 0 = 48 MiB.
 	AnswerBytes int64
-	// SilenceTimeout is how long a new connection may take to say what it speaks, and for how long a request over HTTP/1.1 may come more
-	// slowly than leastRate. 0 = 10 s.
+	// SilenceTimeout is how long a new connection may wait before its first bytes, and how long an HTTP/1.1 request may come more slowly
+	// than leastRate. 0 = 10 s.
 	SilenceTimeout time.Duration
 	// IdleTimeout is how long an HTTP connection may be kept alive between requests. 0 = 5 minutes.
 	IdleTimeout time.Duration
@@ -127,11 +127,11 @@ type Port struct {
 
 // shares is the memory that the connections of a port share, and when it was last looked who holds too much of it.
 type shares struct {
-	budget   atomic.Int64 // what requests may still draw
-	calls    atomic.Int64 // what open calls hold; above their room for moments
-	waitRoom roomQueue    // who waits for budget
+	budget   atomic.Int64 // the rest for requests
+	calls    atomic.Int64 // the room of open calls; above their bound for moments
+	waitRoom roomQueue    // the requests that wait for budget
 	lent     callRoom
-	answers  atomic.Int64 // what answers may still hold
+	answers  atomic.Int64 // the rest for answers
 	untaken  atomic.Int64 // when a connection that takes no answer was last looked for, in ns since 1970
 	evicted  atomic.Int64 // when a connection whose request does not arrive was last looked for, in ns since 1970
 	cut      atomic.Int64 // when one was closed for its room, in ns since 1970
@@ -157,7 +157,7 @@ func New(opts Options) *Port {
 // connection a window of GRPCWindow and needs no buffer to read.
 func (p *Port) GRPC() net.Listener { return p.grpc }
 
-// Protocols says what one listener offers.
+// Protocols are the protocols of one listener.
 type Protocols struct {
 	TLS            *tls.Config // nil: cleartext. NextProtos is set by the port.
 	AlsoPlain      bool        // with TLS: clients in cleartext are served, too
@@ -235,7 +235,7 @@ func (p *Port) leave(site netip.Addr) {
 	p.opts.Conns.leave(site)
 }
 
-// makeRoom is the port's Evict. A connection that has a call open and takes what is sent has no rank.
+// makeRoom is the port's Evict. A connection that has a call open and reads its answers has no rank.
 func (p *Port) makeRoom(may func(netip.Addr) bool, rank Rank) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -260,13 +260,13 @@ func (p *Port) makeRoom(may func(netip.Addr) bool, rank Rank) bool {
 	}
 }
 
-// evictSlow closes the connection over HTTP/1.1 whose request is due first, if it comes too slowly, or else the one of the gRPC server that
+// evictSlow closes the HTTP/1.1 connection whose request is due first, if it comes too slowly. Otherwise it closes the gRPC connection that
 // holds the most without progress. p.mu is held.
 func (p *Port) evictSlow(may func(netip.Addr) bool, now uint64) bool {
 	var slowest *client
 	grace := seconds(p.opts.SilenceTimeout) - min(seconds(p.opts.SilenceTimeout), seconds(stallGrace))
 	due := now + grace + 1     // an even rate keeps a request due later than that
-	for c := range p.clients { // any order: the one that is due first is looked for
+	for c := range p.clients { // any order: looks for the client that is due first
 		at := due
 		switch s := c.state.Load(); {
 		case s&3 == reading && s>>2 < due:
@@ -286,7 +286,7 @@ func (p *Port) evictSlow(may func(netip.Addr) bool, now uint64) bool {
 	}
 	var most int64
 	var worst *grpcConn
-	for i := range p.grpcConns { // any order: the one that holds the most is looked for
+	for i := range p.grpcConns { // any order: looks for the connection that holds the most
 		if n := i.lacking(); n > most && !i.dismissed && may(i.site) {
 			most, worst = n, i
 		}
@@ -294,13 +294,13 @@ func (p *Port) evictSlow(may func(netip.Addr) bool, now uint64) bool {
 	return worst != nil && p.evictGRPC(worst)
 }
 
-// evictYoung closes the connection over HTTP/1.1 whose first request is due first, or else the one of the gRPC server that holds the most for
-// requests of which none has come whole. enough says of how many such connections one may go. p.mu is held.
+// evictYoung closes the HTTP/1.1 connection whose first request is due first. Otherwise it closes the gRPC connection that holds the most
+// for requests of which none has come whole. enough says of how many such connections one may go. p.mu is held.
 func (p *Port) evictYoung(may func(netip.Addr) bool, now uint64, enough func(young int) bool) bool {
 	var first *client
 	var due uint64
 	young := 0
-	for c := range p.clients { // any order: the one that is due first is looked for
+	for c := range p.clients { // any order: looks for the client that is due first
 		if s := c.state.Load(); s&3 == reading && !c.evicted && !c.replied.Load() {
 			if young++; (first == nil || s < due) && may(c.site) {
 				first, due = c, s
@@ -313,7 +313,7 @@ func (p *Port) evictYoung(may func(netip.Addr) bool, now uint64, enough func(you
 	}
 	var most int64
 	var worst *grpcConn
-	for i := range p.grpcConns { // any order: the one that holds the most is looked for
+	for i := range p.grpcConns { // any order: looks for the connection that holds the most
 		if i.replied.Load() || i.dismissed {
 			continue
 		}
@@ -352,7 +352,7 @@ func (p *Port) evictIdle(may func(netip.Addr) bool, now uint64) bool {
 		return true
 	}
 	var quiet *grpcConn
-	for i := range p.grpcConns { // any order: the one that has been quiet for longest is looked for
+	for i := range p.grpcConns { // any order: looks for the connection that has been quiet for longest
 		if i.held.Load() == 0 && !i.dismissed && !i.unused.queued && i.quiet.Load()+1 < now &&
 			(quiet == nil || i.quiet.Load() < quiet.quiet.Load()) && may(i.site) {
 			quiet = i
@@ -526,7 +526,7 @@ func (p *Port) late(c *client, now uint64) bool {
 	return false
 }
 
-// due is the second of the port's clock at which a request should be whole that began at a second and of which so many bytes have come. It has
+// due is the second of the port's clock at which a request should be complete, given its beginning and the bytes it has so far. It has
 // RequestTimeout and a second more for each 16 KiB, and must come at leastRate once SilenceTimeout is over.
 func (p *Port) due(began uint64, arrived int) uint64 {
 	return began + min(seconds(p.opts.RequestTimeout)+uint64(arrived/slowest), seconds(p.opts.SilenceTimeout)+uint64(arrived/leastRate))

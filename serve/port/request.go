@@ -13,8 +13,8 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port/frame"
 )
 
-// How much of an HTTP/2 connection is read to find its first request: preface, settings, window updates, and the headers,
-// which are bounded again by the server that gets them.
+// maxPeeked bounds the bytes read to find an HTTP/2 connection's first request: preface, settings, window updates and headers. The server
+// that gets the headers bounds them again.
 const maxPeeked = 96 << 10
 
 var errNoRequest = errors.New("no HTTP/2 request")
@@ -22,12 +22,12 @@ var errNoRequest = errors.New("no HTTP/2 request")
 // emptySettings is a SETTINGS frame that changes nothing.
 var emptySettings = [frame.HeadLen]byte{3: frame.Settings}
 
-// peekRequest reads a client's HTTP/2 connection up to the headers of its first request, which tell whether it speaks
-// gRPC. head is what has been read already; the result is everything read.
+// peekRequest reads a client's HTTP/2 connection up to the headers of its first request, which tell whether it speaks gRPC. head is the
+// part already read; the result is everything read.
 //
-// Many clients, grpc-go's among them, do not ask before they have seen the server's settings. So an empty SETTINGS frame is
-// sent first, which is allowed: settings may be sent any number of times. The server that gets the connection sends its own,
-// the client acknowledges both; see secondSettings for the one that minds.
+// Many clients, grpc-go's among them, do not ask before they have seen the server's settings. So an empty SETTINGS frame is sent first,
+// which is allowed: settings may be sent any number of times. The serving server sends its own, and the client acknowledges both.
+// secondSettings helps the one server that minds.
 func peekRequest(c net.Conn, head []byte) (all []byte, grpc bool, err error) {
 	if _, err := c.Write(emptySettings[:]); err != nil {
 		return nil, false, err
@@ -144,8 +144,8 @@ func isGRPC(block []byte) (bool, error) {
 	return grpc, d.Close()
 }
 
-// secondSettings hides from an HTTP/2 server that settings were sent before its own: it drops the first acknowledgement,
-// because net/http takes one more than it has sent settings for a broken client. grpc-go does not mind.
+// secondSettings hides from an HTTP/2 server that settings were sent before its own. It drops the first acknowledgement, because net/http
+// takes a surplus one for a broken client. grpc-go does not mind.
 type secondSettings struct {
 	*encrypted
 	left  int    // bytes of the preface or of a frame's payload to pass on

@@ -2,14 +2,14 @@ package port
 
 import "time"
 
-// Room for large requests is drawn when their length is known, which is before they come: a server that took in half of each of
-// many would have no room to finish any. What is announced and does not come must not keep others out, though. So:
+// Room for large requests is drawn when their length is known, before they come. A server that took in half of each of many would have no
+// room to finish any. But an announced request that does not come must not keep others out. So:
 //
 //   - a connection has three quarters of the room at most, unless one message needs more;
 //   - the last quarter is not for connections that have just been opened and have not sent a large request yet;
 //   - when there is no room, the connection that holds the most for requests of which nothing has come for a while is closed.
 const (
-	// stallGrace is how long a client may send nothing, or take nothing, of what others wait for. A hundred honest writers of a
+	// stallGrace is how long a client may send nothing, or take nothing, of room that others wait for. A hundred honest writers of a
 	// megabyte on a busy machine are silent for longer than half a second.
 	stallGrace = 3 * time.Second
 	// settledAfter is when a connection is not new any more, in seconds of the port's clock.
@@ -18,8 +18,8 @@ const (
 	evictPatience = 200 * time.Millisecond
 )
 
-// draw takes n bytes for a connection that holds so many already, or reports that they are not there. asks is that connection if it
-// is one of the gRPC server's: what it has not sent of one request is no reason to end it for another.
+// draw takes n bytes for a connection that holds so many already, or reports that they are not there. asks is that connection if it belongs
+// to the gRPC server: an unfinished request on it is no reason to end it for another.
 func (p *Port) draw(asks *grpcConn, n, holds int64, settled bool) bool {
 	if p.tryDraw(n, holds, settled) {
 		return true
@@ -53,14 +53,14 @@ func (p *Port) settled(opened, sent uint64) bool {
 	return sent > 0 || opened+settledAfter <= p.now.Load()
 }
 
-// evictStalled closes the connection but one that holds the most room for what does not come, and reports whether there was one: its
-// room is worth waiting for. Where there was none nobody may wait, because who waits does not read: a client with a hundred requests
-// on one connection would be kept from all of them, its heartbeats included.
+// evictStalled closes the connection other than but that holds the most room for stalled requests. It reports whether there was one: its
+// room is worth waiting for. Without one no connection may wait, because a waiting connection is not read. A client with a hundred requests
+// on it would be kept from all of them, heartbeats included.
 func (p *Port) evictStalled(but *grpcConn) bool {
 	now := time.Now().UnixNano()
 	last := p.evicted.Load()
 	if now-last < int64(relieveInterval) || !p.evicted.CompareAndSwap(last, now) {
-		return now-p.cut.Load() < int64(evictPatience) // somebody has just looked
+		return now-p.cut.Load() < int64(evictPatience) // another caller has just looked
 	}
 	var most int64
 	var cut func()

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// If there is no room and no connection to close, the answer comes at once: a handler that waits does not read, so a client
-// with many requests on one connection would wait with all of them. The second request within a moment does not wait either.
+// If there is no room and no connection to close, the answer comes at once. A handler that waits does not read, so a client with many
+// requests on one connection would wait with all of them. The second request within a moment does not wait either.
 func TestNoRoomIsSaidAtOnce(t *testing.T) {
 	p := start(t, nil, Options{BudgetBytes: 1 << 20}).Port
 	all := p.budget.Load()

@@ -45,8 +45,9 @@ func TestSites(t *testing.T) {
 	}
 }
 
-// TestAnAddressHasItsShareOfConnections: up to three quarters of all places one address may have, then nothing new unless one of its own without
-// progress goes; the last quarter is for others, a 64th for each. When all is taken, one without progress makes room whoever has it.
+// TestAnAddressHasItsShareOfConnections: one address may have up to three quarters of all places, then only places of its own connections
+// without progress. The last quarter is for others, a 64th for each. When all is taken, a connection without progress makes room, from any
+// address.
 func TestAnAddressHasItsShareOfConnections(t *testing.T) {
 	l := NewConnLimit(256)
 	idle := map[netip.Addr]int{}
@@ -112,8 +113,8 @@ func TestAnAddressHasItsShareOfConnections(t *testing.T) {
 	}
 }
 
-// TestOneAddressShutsOutNobody: half-sent requests from one address, more than there are places, renewed as they are cut, take no place of another
-// address: it opens connections as before, and its idle one stays.
+// TestOneAddressShutsOutNobody: half-sent requests from one address, more than there are places, are renewed as they are cut. They take no
+// place of another address: it opens connections as before, and its idle one stays.
 func TestOneAddressShutsOutNobody(t *testing.T) {
 	t.Parallel()
 	for _, half := range []string{"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 6000\r\n\r\n{", "GET /fast/ HTTP/1.1\r\nHo", "",
@@ -152,9 +153,9 @@ func TestOneAddressShutsOutNobody(t *testing.T) {
 	}
 }
 
-// TestACrowdOfAddressesShutsOutNobody: each of 64 addresses stays below its share, and together they take all places, faster than a connection can be
-// said to make no progress. An idle connection that was answered before stays, and new ones of another address are answered. Those of the crowd make
-// room for each other.
+// TestACrowdOfAddressesShutsOutNobody: each of 64 addresses stays below its share, and together they take all places. They are faster than
+// a connection can be said to make no progress. An idle connection that was answered before stays, and new ones of another address are
+// answered. Those of the crowd make room for each other.
 func TestACrowdOfAddressesShutsOutNobody(t *testing.T) {
 	t.Parallel()
 	for _, half := range []string{"", "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 6000\r\n\r\n{", "GET /fast/ HTTP/1.1\r\nHo",
@@ -192,8 +193,8 @@ func TestACrowdOfAddressesShutsOutNobody(t *testing.T) {
 	}
 }
 
-// TestWhoMakesRoomForWhom: what lacks progress makes room whoever has it. A connection that is young or idle makes room for a client of its own
-// address, or of one that has fewer.
+// TestWhoMakesRoomForWhom: a connection that lacks progress makes room, from any address. A connection that is young or idle makes room for
+// a client of its own address, or of one that has fewer.
 func TestWhoMakesRoomForWhom(t *testing.T) {
 	a, b, c := at("192.0.2.1"), at("192.0.2.2"), at("192.0.2.3")
 	for _, row := range []struct {
@@ -271,8 +272,8 @@ func (c *crowd) cut() (n int) {
 	return n
 }
 
-// TestStreamsStay: streams that stay open are cut for nobody. One address has three quarters of the room, any number of connections it has, the
-// others share the last quarter, and calls that are answered at once have room when nothing may stay any more.
+// TestStreamsStay: streams that stay open are never cut. One address has three quarters of the room, on any number of connections, and the
+// others share the last quarter. Calls that are answered at once have room when nothing may stay any more.
 func TestStreamsStay(t *testing.T) {
 	c := &crowd{T: t, Port: New(Options{CallBytes: 640 * intake.CallCost})}
 	fill := func(f ...*From) (all []*Staying) {
@@ -329,8 +330,8 @@ func TestStreamsStay(t *testing.T) {
 	}
 }
 
-// TestHalfSentCallsMakeRoom: when nothing is left, the connection that holds the most for requests that do not come is closed, or one whose client
-// takes nothing; none with streams that stay.
+// TestHalfSentCallsMakeRoom: when nothing is left, the connection that holds the most for incomplete requests is closed, or one whose
+// client takes nothing. None with staying streams is closed.
 func TestHalfSentCallsMakeRoom(t *testing.T) {
 	c := &crowd{T: t, Port: New(Options{CallBytes: 64 * intake.CallCost})}
 	c.now.Store(10)
@@ -372,8 +373,8 @@ func TestHalfSentCallsMakeRoom(t *testing.T) {
 	}
 }
 
-// TestCallsGiveBackWhatTheyHeld: whatever calls do, in any order and twice, a connection, its address and the port agree on what is held, and in
-// the end nothing is.
+// TestCallsGiveBackWhatTheyHeld: for calls in any order and twice, a connection, its address and the port agree on the held room. In the
+// end nothing is held.
 func TestCallsGiveBackWhatTheyHeld(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 7))

@@ -155,7 +155,7 @@ type encrypted struct {
 // it would expect a protocol it negotiated itself.
 type handshaken struct{ *encrypted }
 
-// ConnectionState is what was negotiated, the client's certificate included.
+// ConnectionState is the negotiated state, the client's certificate included.
 func (c handshaken) ConnectionState() tls.ConnectionState { return c.tls.ConnectionState() }
 
 // withProtocols is offer's TLS configuration with the protocols it offers.

@@ -9,15 +9,15 @@ import (
 )
 
 // Streamed is the answer to a request that a handler of net/http answers by way of a stream of this process's own gRPC server. Between that
-// server and the client a message is in memory several times: as the stream's own, decoded, and as JSON. So the stream sends one message at a
-// time, when the client's transport has taken the one before (Turn), and takes room for it before it makes it (Take). What waits meanwhile
-// waits where it is shared or can be read again.
+// server and the client a message is in memory several times: as the stream's own, decoded, and as JSON. So the stream sends one message at
+// a time, when the client's transport has taken its predecessor (Turn). It takes room for a message before making it (Take). Waiting data
+// stays where it is shared or can be read again.
 //
 // Its methods may be called from several goroutines, but one alone makes messages.
 type Streamed struct {
 	port *Port
 	of   *client  // over HTTP/1.1
-	web  *webConn // over HTTP/2; nil where nobody counts the connection
+	web  *webConn // over HTTP/2; nil where the connection is not counted
 
 	turn chan struct{} // has something while no message is on its way. Capacity 1.
 	held atomic.Int64  // bytes, of the message that is on its way or being made
@@ -42,7 +42,7 @@ func (s *Streamed) Turn(ctx context.Context) error {
 }
 
 // Take takes room for n bytes of the next message as soon as it is there. The last third of all is for answers that do not stay, and one
-// connection has two thirds at most: more is not asked for, so that any message can be sent. It is given back when the client's transport has
+// connection has two thirds at most. No message needs more, so any message can be sent. It is given back when the client's transport has
 // taken the message. An error is ctx's.
 func (s *Streamed) Take(ctx context.Context, n int64) error {
 	n = min(n, s.port.opts.AnswerBytes/3*2)
@@ -107,7 +107,7 @@ func (s *Streamed) Keep(n int64) {
 	}
 }
 
-// Held is how many bytes are held for the next message, or the one that is on its way.
+// Held returns the bytes held for the next message, or for the one in flight.
 func (s *Streamed) Held() int64 { return s.held.Load() }
 
 // taken ends a message: the client's transport has it.
@@ -126,7 +126,7 @@ func (s *Streamed) end() {
 	s.mu.Lock()
 	s.ended = true
 	s.mu.Unlock()
-	s.Keep(0) // what was taken in between
+	s.Keep(0) // the room taken in between
 }
 
 // untaken reports whether there is a message of which a client over HTTP/2 has taken nothing since a time, in ns since 1970.

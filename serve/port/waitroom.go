@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// An HTTP/1.1 request that is too large for the room there is waits before its body is read: nothing of it is in memory yet but its head. Room
-// that is given back goes to those that wait, an address after another, so that a client with a hundred large requests delays itself. A
-// gRPC connection waits only while nothing else on it is to be read, because its other calls need the reader.
+// An HTTP/1.1 request that is too large for the present room waits before its body is read. Only its head is in memory by then. Room that
+// is given back goes to those that wait, an address after another, so that a client with a hundred large requests delays itself. A gRPC
+// connection waits only while nothing else on it is to be read, because its other calls need the reader.
 
 const (
 	// maxRoomWaiters bounds the connections that wait for room. Each holds what a small request does.
@@ -57,7 +57,7 @@ func (p *Port) await(n int64, site netip.Addr, settled bool, patience time.Durat
 	defer look.Stop()
 	for {
 		p.evictStalled(nil)
-		p.giveRoom() // what was given back while this one joined the queue
+		p.giveRoom() // the room given back while this one joined the queue
 		select {
 		case <-w.given:
 			return true
@@ -97,7 +97,7 @@ func (p *Port) giveRoom() {
 	for len(q.all) > 0 {
 		at := q.next()
 		w := q.all[at]
-		if !p.tryDraw(w.n, 0, true) { // who has waited is not new any more
+		if !p.tryDraw(w.n, 0, true) { // a client that has waited is not new any more
 			return
 		}
 		q.all = slices.Delete(q.all, at, at+1)

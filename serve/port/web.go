@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// webConns are the connections that a server of net/http serves, over HTTP/1.1 or HTTP/2, and what each of them does (watchWeb): so that those
-// without progress can make room. The zero value is ready. Its methods may be called from several goroutines.
+// webConns are the connections that a server of net/http serves, over HTTP/1.1 or HTTP/2, each with its state (watchWeb). Those without
+// progress can then make room. The zero value is ready. Its methods may be called from several goroutines.
 type webConns struct {
 	mu  sync.Mutex
 	all map[*webConn]struct{} // guarded by mu
@@ -34,7 +34,7 @@ type webConn struct {
 	asked   bool      // one has come whole
 }
 
-// enter counts a connection in. cut must close it without waiting for anybody.
+// enter counts a connection in. cut must close it without waiting.
 func (w *webConns) enter(site netip.Addr, cut func()) *webConn {
 	c := &webConn{of: w, site: site, cut: cut, since: time.Now()}
 	w.mu.Lock()
@@ -90,7 +90,7 @@ func (w *webConns) evict(may func(netip.Addr) bool, rank Rank, limit *ConnLimit)
 	defer w.mu.Unlock()
 	var longest *webConn
 	of, now := 0, time.Now()
-	for c := range w.all { // any order: the one that has been so for longest is looked for
+	for c := range w.all { // any order: looks for the connection that has been so for longest
 		if c.is(rank, now) {
 			if of++; (longest == nil || c.since.Before(longest.since)) && may(c.site) {
 				longest = c

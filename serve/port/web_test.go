@@ -16,8 +16,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestHTTP2WithoutProgressMakesRoom: over TLS, connections of HTTP/2 that are not gRPC and hold a request of which half has come take no place from
-// others, and one that was answered before stays.
+// TestHTTP2WithoutProgressMakesRoom: over TLS, HTTP/2 connections without gRPC that hold half a request take no place from others. One that
+// was answered before stays.
 func TestHTTP2WithoutProgressMakesRoom(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewAuthority("test")

@@ -31,7 +31,7 @@ func newChanges(specs machine.Specs, saved []*serve.Saved) *changes {
 	return &changes{specs: specs, saved: saved, census: specs.Census()}
 }
 
-// row takes one row: what it was and what it is.
+// row takes one row with its old and its new value.
 func (c *changes) row(key, was, is []byte) error {
 	if was != nil {
 		if err := c.specs.Known(key); err != nil {
@@ -48,7 +48,7 @@ func (c *changes) row(key, was, is []byte) error {
 			}
 		}
 	}
-	if bytes.Equal(was, is) || key[0] == 0 { // who votes is told by the members
+	if bytes.Equal(was, is) || key[0] == 0 { // the members tell the voters
 		return nil
 	}
 	name := string(key[:min(len(key), 2)])
@@ -86,7 +86,7 @@ func (c *changes) print(w io.Writer) {
 	}
 }
 
-// holds is what the state holds, counted by its machines.
+// holds is the state's content, counted by its machines.
 func (c *changes) holds() string {
 	var all []string
 	for _, n := range c.census.Counts() {

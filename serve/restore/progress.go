@@ -9,7 +9,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
-// progress is a line that says how far it has come, at most twice a second and not at all for what takes less than one.
+// progress is a line that shows the progress of work, at most twice a second, and not at all for work shorter than that.
 type progress struct {
 	w           io.Writer
 	verb        string

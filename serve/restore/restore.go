@@ -1,5 +1,5 @@
-// Package restore has the commands for archives in an object store: a snapshot of a running server into one, a data directory from one,
-// and the proof of one.
+// Package restore has the commands for archives in an object store. They save a snapshot of a running server there, restore a data
+// directory from there, and prove an archive.
 package restore
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
-// Commands are those for archives, whose rows are the machines' of those doors.
+// Commands are those for archives, with the rows of those doors' machines.
 func Commands(all serve.List) []*cli.Command {
 	return []*cli.Command{backupCommand(all), restoreCommand(all), verifyCommand(all)}
 }
@@ -141,7 +141,7 @@ it with --peer and start the others with --join.`,
 			if err := cli.WritableDir(*data); err != nil {
 				return fmt.Errorf("restore: --data %s: %w", *data, err)
 			}
-			debug.SetMemoryLimit(budget.Of(budget.Small).GoLimit) // as a server's: what is fetched ahead and filled is bounded, its garbage is not
+			debug.SetMemoryLimit(budget.Of(budget.Small).GoLimit) // as a server's: fetched and filled data is bounded, its garbage is not
 			ctx, stop := untilInterrupted()
 			defer stop()
 			a, at, err := from.open(ctx, "restore")

@@ -67,7 +67,7 @@ func setArchive(a *archiveConfig, v string) (err error) {
 	return err
 }
 
-// setLost takes what the alarm of an archive that is away says: an identity, or that none is known.
+// setLost takes the identity in the alarm of an archive that is away, or the word for an unknown one.
 func setLost(dst *string, v string) error {
 	if v != archiveship.LostUnknown && (len(v) != 32 || strings.Trim(v, "0123456789abcdef") != "") {
 		return errors.New("no identity of an archive; write the one that the alarm names, 32 digits, or " + archiveship.LostUnknown)
@@ -116,7 +116,7 @@ func setKeep(dst *time.Duration, v string) error {
 	return nil
 }
 
-// archiveClaim is what the shipper holds: spans on their way, and a piece of a snapshot.
+// archiveClaim is the shipper's memory: spans in flight, and a piece of a snapshot.
 var archiveClaim = budget.Claim{Name: "archive", Weight: 5, Floor: 12 << 20, Ceiling: 56 << 20}
 
 // Archive is where a server ships its log to.
@@ -162,7 +162,7 @@ func (s *Server) shipArchive() {
 	s.wg.Go(w.Run)
 }
 
-// archiveNow is what there is to know of the archive, with the leader's help.
+// archiveNow is the present state of the archive, with the leader's help.
 func (s *Server) archiveNow(ctx context.Context) archiveStatus {
 	st := archiveStatus{To: s.setup.Archive.URL, Status: s.shipper.Status()}
 	if st.Leads {
@@ -188,7 +188,7 @@ func (s *Server) archiveNow(ctx context.Context) archiveStatus {
 	return st
 }
 
-// archiveSection is what the archive adds to the operator's port.
+// archiveSection is the archive's part of the operator's port.
 func (s *Server) archiveSection() admin.Section {
 	return admin.Section{
 		Status: func(ctx context.Context) []admin.Field {
@@ -199,10 +199,10 @@ func (s *Server) archiveSection() admin.Section {
 	}
 }
 
-// noteWait bounds how long /readyz of a member that follows waits for what the leader says of the archive.
+// noteWait bounds how long /readyz of a follower waits for the leader's word on the archive.
 const noteWait = 300 * time.Millisecond
 
-// archiveNotes are the lines of /readyz: why nothing is acknowledged as archived, on whichever member is asked.
+// archiveNotes are the lines of /readyz: why nothing is acknowledged as archived, on any member.
 func (s *Server) archiveNotes(ctx context.Context) (notes []string) {
 	ctx, cancel := context.WithTimeout(ctx, noteWait)
 	defer cancel()

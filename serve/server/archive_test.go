@@ -40,7 +40,7 @@ func TestWhereTheLogIsArchived(t *testing.T) {
 	if c, err = load(t, strings.Fields("--data d --archive file:///a --archive-keep forever"), nil, ""); err != nil || c.archive.keepAge >= 0 {
 		t.Errorf("%+v, %v", c.archive, err)
 	}
-	// What the shipper holds is part of the budget, and of a server without an archive it takes nothing.
+	// The shipper's memory is part of the budget, and of a server without an archive it takes nothing.
 	for args, want := range map[string]int{"--data d": 0, "--data d --archive file:///a": 1} {
 		c, err := load(t, strings.Fields(args), nil, "")
 		if err != nil {

@@ -100,8 +100,8 @@ func (a *Authorities) shares(b *Authorities) bool {
 	})
 }
 
-// Demand has conf demand a certificate that one of the authorities of the moment has signed. conf may be changed afterwards, but for what this
-// sets.
+// Demand has conf demand a certificate that one of the authorities of the moment has signed. The caller may change the other fields of conf
+// afterwards.
 func (a *Authorities) Demand(conf *tls.Config) {
 	conf.ClientAuth, conf.ClientCAs = tls.RequireAndVerifyClientCert, a.Pool()
 	conf.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
@@ -112,8 +112,8 @@ func (a *Authorities) Demand(conf *tls.Config) {
 	}
 }
 
-// Watch has the connection below a handshake closed as soon as no authority has signed what the other side showed in it. conf is for this
-// handshake alone, and is as it will be used. Authorities that are nil are the system's, which nobody drops.
+// Watch closes the connection below a handshake as soon as no authority has signed the certificate that the other side showed in it. conf
+// is for this handshake alone, and is as it will be used. Authorities that are nil are the system's, which never change.
 func (a *Authorities) Watch(conf *tls.Config, c net.Conn) {
 	if a == nil {
 		return

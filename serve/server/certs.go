@@ -16,7 +16,7 @@ type certificates struct {
 	forClients, forMembers *KeyPair // nil: that side has no TLS
 	// clientCAs nil: no client is asked for a certificate. memberCAs nil: members do not encrypt.
 	clientCAs, memberCAs *Authorities
-	// oneAuthority: somebody who signs for clients signs for members too. It is as of the start.
+	// oneAuthority: an authority that signs for clients signs for members too. It is as of the start.
 	oneAuthority bool
 	names        []string // --peer-tls-allowed-names
 }
@@ -94,7 +94,7 @@ func (s *certificates) clients() *tls.Config {
 	return c
 }
 
-// readers is the configuration of addresses that everybody may read from: nobody is asked for a certificate.
+// readers is the configuration of addresses with public reading: no client is asked for a certificate.
 func (s *certificates) readers() *tls.Config {
 	c := s.clients()
 	if c != nil {
@@ -103,7 +103,7 @@ func (s *certificates) readers() *tls.Config {
 	return c
 }
 
-// members is the configuration between members, who check each other in both directions; nil without authorities.
+// members is the configuration between members, which check each other in both directions; nil without authorities.
 func (s *certificates) members() *tls.Config {
 	if s.memberCAs == nil || s.forMembers == nil {
 		return nil
@@ -125,8 +125,8 @@ func (s *certificates) membership() *peer.Certificates {
 	return &peer.Certificates{Names: s.names, NamesOnly: s.oneAuthority && len(s.names) > 0}
 }
 
-// clientsPassForMembers reports whether a client's certificate may be taken for a member's: both have them of one authority, and no
-// name says who is a member. A cluster that began so goes on so, with a warning.
+// clientsPassForMembers reports whether a client's certificate may be taken for a member's. Both are signed by one authority, and no name
+// tells the members. A cluster that began so goes on so, with a warning.
 func (s *certificates) clientsPassForMembers() bool { return s.oneAuthority && len(s.names) == 0 }
 
 // passForMembers is what to do about it.

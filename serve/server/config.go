@@ -1,5 +1,5 @@
-// Package server is `holdfast serve`: its configuration from flags, environment and file, its certificates and log lines, and the start
-// and end of one member with all doors of the build. It walks the list of doors and names none.
+// Package server is `holdfast serve`. It has the configuration from flags, environment and file, certificates, and log lines. It starts and
+// ends one member with all doors of the build. It walks the list of doors and names none.
 package server
 
 import (
@@ -31,7 +31,7 @@ type Config struct {
 	admin cli.Address
 
 	peer      cli.Address // zero = members cannot reach this node
-	advertise cli.Address // what the others are told; zero = peer
+	advertise cli.Address // the address told to the others; zero = peer
 	peers     []namedAddress
 	join      string // a member's peer address
 	// peerOverride has addresses in place of the log's, by member id.
@@ -55,7 +55,7 @@ type Config struct {
 	logRetention                       int64 // bytes
 	// holdLevel keeps the cluster's level down.
 	holdLevel bool
-	// yielded says of doors that nobody has named why they are off.
+	// yielded says why doors that the operator has not named are off.
 	yielded []string
 }
 
@@ -63,7 +63,7 @@ type Config struct {
 type doorConfig struct {
 	door     serve.Door
 	settings serve.Settings
-	// yielding may be turned off; nil: somebody has named the door's address, or the door has to be on.
+	// yielding may be turned off; nil: the operator has named the door's address, or the door has to be on.
 	yielding serve.Yielding
 }
 
@@ -305,7 +305,7 @@ func (c *Config) check(peerGiven bool) error {
 		return cli.Usagef("serve: --peer off, but members must reach each other; give --peer HOST:PORT")
 	}
 	if c.advertise.Off() && len(c.peers) > 0 && peerGiven && !c.peer.Off() {
-		if self, ok := findPeer(c.peers, c.name); ok && self.Address != c.peer { // --peers is what the others were told
+		if self, ok := findPeer(c.peers, c.name); ok && self.Address != c.peer { // the others were told --peers
 			c.advertise = self.Address
 		}
 	}
@@ -350,7 +350,7 @@ func (c *Config) check(peerGiven bool) error {
 	return c.checkExposure()
 }
 
-// yield turns a door off that nobody has named, and reports whether it did.
+// yield turns a door off that the operator has not named, and reports whether it did.
 func (c *Config) yield(d *doorConfig, why string) bool {
 	if d.yielding == nil {
 		return false
@@ -361,7 +361,7 @@ func (c *Config) yield(d *doorConfig, why string) bool {
 	return true
 }
 
-// yieldPorts turns doors off that nobody has named and whose addresses cannot be bound.
+// yieldPorts turns doors off that the operator has not named and whose addresses cannot be bound.
 func (c *Config) yieldPorts() {
 	for i := range c.doors {
 		d := &c.doors[i]
@@ -449,5 +449,5 @@ func setAck(dst *ack.Level, v string) (err error) {
 	return nil
 }
 
-// dial is what the doors of this server offer.
+// dial is the levels of this server's doors.
 func (c *Config) dial() ack.Dial { return ack.Dial{Archiving: c.archive.url != "", Default: c.ack} }

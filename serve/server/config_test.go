@@ -316,7 +316,7 @@ func TestADoorThatIsOffClaimsItsMachine(t *testing.T) {
 	}
 }
 
-// shy is a door that may be off: its address is the default, and nobody has to name it.
+// shy is a door that may be off: its address is the default, and the operator need not name it.
 type shy struct {
 	at      cli.Address
 	unnamed bool

@@ -11,13 +11,13 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// crowd watches how many connections and open calls clients have. It raises an alarm before any is refused for want of room: a status field, a
-// metric and log lines, which name the flag that helps. Its methods may be called from any goroutine.
+// crowd watches how many connections and open calls clients have. It raises an alarm before any is refused for want of room: a status
+// field, a metric, and log lines that name the helpful flag. Its methods may be called from any goroutine.
 type crowd struct {
 	log   *slog.Logger
 	now   func() time.Time
 	conns *port.ConnLimit
-	raise string // what an operator changes so that there may be more connections
+	raise string // the setting that an operator raises for more connections
 
 	mu   sync.Mutex
 	told map[string]time.Time // of the last log line of each alarm that stands; guarded by mu
@@ -55,7 +55,7 @@ type crowdStatus struct {
 	Alarms []string `json:"alarms,omitempty"`
 }
 
-// callStatus is what the open calls of one door hold, in bytes.
+// callStatus is the memory of one door's open calls, in bytes.
 type callStatus struct {
 	Door  string `json:"door"`
 	Bytes int64  `json:"bytes"`
@@ -103,7 +103,7 @@ var (
 	descCrowdAlarm = admin.NewDesc("clients_near_limit", "1 while clients will soon be refused for their number.")
 )
 
-// section is what the crowd of clients adds to the operator's port.
+// section is the crowd's part of the operator's port.
 func (c *crowd) section() admin.Section {
 	return admin.Section{
 		Status: func(context.Context) []admin.Field { return []admin.Field{{Name: "clients", Value: c.look()}} },

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/node"
 )
 
-// nobody runs fn in a thread of its own that may do what a user without rights may. As another user than root it is the test's own thread.
+// nobody runs fn in a thread of its own with the rights of an unprivileged user. As another user than root it is the test's own thread.
 func nobody(fn func()) {
 	done := make(chan struct{})
 	go func() {

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
-// DoorsCommand is `holdfast doors`: what there is to try, for people and for make run.
+// DoorsCommand is `holdfast doors`: commands to try, for people and for make run.
 func DoorsCommand(all serve.List) *cli.Command {
 	var data *string
 	flags := map[string]*string{}

@@ -38,7 +38,7 @@ func expiryNote(file string, leaf *x509.Certificate, now time.Time) string {
 type certificateStatus struct {
 	File     string    `json:"file"`
 	NotAfter time.Time `json:"not_after"`
-	Note     string    `json:"note,omitempty"` // what is wrong with it, "" if nothing is
+	Note     string    `json:"note,omitempty"` // its fault, "" for none
 }
 
 func (su *Setup) certificateStatus(now time.Time) (all []certificateStatus) {
@@ -50,7 +50,7 @@ func (su *Setup) certificateStatus(now time.Time) (all []certificateStatus) {
 	return all
 }
 
-// certificateNotes says what is wrong with own certificates, a line each.
+// certificateNotes names the faults of own certificates, a line each.
 func (su *Setup) certificateNotes(now time.Time) (notes []string) {
 	for _, c := range su.certificateStatus(now) {
 		if c.Note != "" {

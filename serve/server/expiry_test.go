@@ -15,7 +15,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/certtest"
 )
 
-// A certificate that has ended, ends soon, or is not good yet is named with the time and what to do; one that is good is not.
+// A certificate that has ended, ends soon, or is not good yet is named with the time and the remedy. A good one is not.
 func TestCertificatesThatEndAreNamed(t *testing.T) {
 	t.Parallel()
 	a, dir := certtest.NewAuthority("members"), t.TempDir()
@@ -55,7 +55,8 @@ func TestCertificatesThatEndAreNamed(t *testing.T) {
 	}
 }
 
-// A hangup reads the authorities: who has a certificate of a new one is let in, and a server with one is believed, for clients and members.
+// A hangup reads the authorities. A client with a certificate of a new one is let in, and a server with one is believed, for clients and
+// members.
 func TestAHangupReadsAuthoritiesAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

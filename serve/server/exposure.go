@@ -12,8 +12,8 @@ import (
 // peerTLS reports whether members show each other certificates.
 func (c *Config) peerTLS() bool { return c.peerTLSCA != "" || c.tlsCA != "" }
 
-// checkExposure refuses what would hand data to anyone on the network: an address beyond loopback needs certificates of both sides,
-// something else that the door asks strangers for, or the operator's word that the network is trusted.
+// checkExposure refuses settings that would hand data to any host on the network. An address beyond loopback needs certificates of both
+// sides, the door's own authentication, or the operator's word that the network is trusted.
 func (c *Config) checkExposure() error {
 	if c.insecure {
 		return nil
@@ -31,7 +31,7 @@ func (c *Config) checkExposure() error {
 	return nil
 }
 
-// mayListen says why this member may not listen for others at an address that it has in the log and was not given at the start; nil: it may.
+// mayListen returns why this member may not listen for others at its address in the log if the start named none; nil: it may.
 func (c *Config) mayListen(addr string) error {
 	if c.peerOff {
 		return errors.New("--peer off was given")
@@ -56,7 +56,7 @@ func (c *Config) listens() (all []serve.Listen) {
 	return append(all, serve.Listen{Flag: "admin", At: c.admin, Risk: "may change the cluster"})
 }
 
-// open reports whether anyone on the network could use an address that is not meant for everybody.
+// open reports whether any host on the network could use an address that is not meant for the public.
 func (c *Config) open(l serve.Listen) bool {
 	closed := c.tlsCert != "" && (c.tlsCA != "" || l.GuardedByTLS)
 	return !l.At.Off() && !l.At.Loopback() && !l.Public && !closed

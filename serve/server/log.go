@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// lineHandler writes log records for a person who reads a terminal or a journal: time, level, sentence, key=value. slog's
+// lineHandler writes log records for readers of a terminal or a journal: time, level, sentence, key=value. slog's
 // own text form repeats the words time=, level= and msg= on every line and quotes every sentence.
 type lineHandler struct {
 	mu    *sync.Mutex // guards w, shared by all derived handlers

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
-// Memory is what the whole process may take, in bytes, and why it is so much, in words for people.
+// Memory is the bound of the whole process, in bytes, and its reason, in words for people.
 type Memory struct {
 	Bytes int64
 	Why   string
@@ -62,13 +62,13 @@ type memoryStatus struct {
 	Claims   []claimStatus `json:"claims"`
 }
 
-// claimStatus is one claim: what it was given, what it may have while caches lend and others borrow, and what it holds.
+// claimStatus is one claim: its given share, its present bound while caches lend and others borrow, and the bytes it holds.
 type claimStatus struct {
 	Claim string `json:"claim"`
 	Kind  string `json:"kind"`
 	Share int64  `json:"share_bytes"`
 	May   int64  `json:"may_bytes"`
-	Held  *int64 `json:"held_bytes,omitempty"` // nil: nobody counts it
+	Held  *int64 `json:"held_bytes,omitempty"` // nil: not counted
 }
 
 var kindNames = map[budget.Kind]string{budget.Passing: "passing", budget.Cache: "cache", budget.Kept: "kept", budget.Open: "open"}

@@ -18,8 +18,9 @@ type claim struct{ l net.Listener }
 // testCopies is an environment variable that lets copies of one member run on one machine, as on two: a test of what else notices them.
 const testCopies = "HOLDFAST_TEST_COPIES"
 
-// claimMember refuses to run as a member that another process of this user runs as on this machine. Containers with networks of their own do not see
-// each other, nor do processes of other users, who could otherwise keep a member from starting. The caller releases the claim.
+// claimMember refuses to run as a member that another process of this user runs as on this machine. Containers with networks of their own
+// do not see each other. Neither do processes of other users, which could otherwise keep a member from starting. The caller releases the
+// claim.
 func claimMember(dir string, member uint64) (*claim, error) {
 	if os.Getenv(testCopies) != "" {
 		return &claim{}, nil

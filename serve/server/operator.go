@@ -44,7 +44,7 @@ func (su *Setup) Reload(log *slog.Logger) {
 	su.warnOfCertificates(log, time.Now())
 }
 
-// unknownVariables lists those of the environment that look like settings and are none: somebody expects them to do something.
+// unknownVariables lists environment variables that look like settings and are none: the operator expects an effect.
 func (c *Config) unknownVariables(environ []string) (unknown []string) {
 	known := map[string]bool{"HOLDFAST_GOMAXPROCS": true, "HOLDFAST_TOKEN": true, "HOLDFAST_BIN": true} // the last one is of tests
 	for _, o := range c.options() {
@@ -65,7 +65,7 @@ func (c *Config) unknownVariables(environ []string) (unknown []string) {
 	return unknown
 }
 
-// began says what runs here, in one line of the log.
+// began logs one line with the build, the member and its doors.
 func (s *Server) began() {
 	cluster, member := s.node.IDs()
 	var on []string
@@ -78,7 +78,7 @@ func (s *Server) began() {
 		"member", fmt.Sprintf("%x", member), "name", s.node.Status().Name, "doors", strings.Join(on, ","), "memory", cli.SizeString(s.setup.Node.MemoryBytes), "why", s.setup.MemoryWhy)
 }
 
-// section is what the server itself adds to the operator's port.
+// section is the server's own part of the operator's port.
 func (s *Server) section() admin.Section {
 	return admin.Section{
 		Status: func(context.Context) (fields []admin.Field) {

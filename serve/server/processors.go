@@ -16,18 +16,18 @@ const (
 	allAbove = 0.65
 	// fewAfter is how long it must have been below fewBelow.
 	fewAfter = 300 * time.Millisecond
-	// fewSync is how long the log's syncs may take in the mean: for that long the one processor may be with the thread that waits for the disk.
+	// fewSync is the longest mean sync for one processor: while it lasts, the thread that waits for the disk may hold that processor.
 	fewSync = time.Millisecond
 	// leastSpan is the shortest time that says something about the load.
 	leastSpan = 50 * time.Millisecond
 )
 
-// processors has a server with little to do run on one of the runtime's processors. A put passes from goroutine to goroutine six times, and with an
-// idle processor beside the busy one each time wakes a thread that looks for work: of 500 puts a second, one at a time, that was a quarter of the CPU,
-// and each took a fifth longer. Under load both have work and nobody is woken.
+// processors has a server with little to do run on one of the runtime's processors. A put passes from goroutine to goroutine six times.
+// With an idle processor beside the busy one, each time wakes a thread that looks for work. At 500 puts a second, one at a time, that was a
+// quarter of the CPU, and each put took a fifth longer. Under load both processors have work and no thread is woken.
 //
-// Changes are rare, since each stops the world for a moment. Nothing of it is a timer: it is told of raft's ticks, which an idle member has anyway,
-// and of work that two processors share, which would be over before the next tick. Owned by the node's loop, which applies entries as well.
+// Changes are rare, since each stops the world for a moment. It has no timer. It is told of raft's ticks, which an idle member has anyway,
+// and of work for two processors, which would end before the next tick. Owned by the node's loop, which applies entries as well.
 type processors struct {
 	all int
 	few bool
@@ -36,7 +36,7 @@ type processors struct {
 	loadedAt time.Duration // when there was load last
 }
 
-// runtimeProcessors gives the runtime so many processors, on a goroutine of its own: the call waits for the end of a collection that is under way.
+// runtimeProcessors sets the runtime's processors, on a goroutine of its own: the call waits for the end of a running collection.
 type runtimeProcessors struct {
 	want atomic.Int32
 	busy atomic.Bool // the goroutine runs
@@ -68,7 +68,8 @@ func (r *runtimeProcessors) follow() {
 	}
 }
 
-// adaptProcessors returns what is to be told of ticks, and of work for more than one processor; nil if the operator has said how many there are.
+// adaptProcessors returns the receivers of ticks and of work for more than one processor; nil if the operator has set the number of
+// processors.
 func adaptProcessors(getenv func(string) string) (ticked func(node.Syncs), parallel func()) {
 	if getenv("HOLDFAST_GOMAXPROCS") != "" || getenv("GOMAXPROCS") != "" {
 		return nil, nil
@@ -97,7 +98,8 @@ func (p *processors) demand(now time.Duration) bool {
 	return changed
 }
 
-// tick takes in for how long processors have been in use by now, for work or by a thread that syncs the log, and how long a sync takes. It reports whether want has changed.
+// tick records how long processors have been in use by now, for work or by a thread that syncs the log. It also records the duration of a
+// sync. It reports whether want has changed.
 func (p *processors) tick(now, used, sync time.Duration) bool {
 	span := now - p.at
 	if span < leastSpan {

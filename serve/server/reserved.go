@@ -12,10 +12,11 @@ import (
 	"time"
 )
 
-// reserved are the addresses of the cluster's own ports. A door that connects to what clients name must leave them alone: those of members and
-// operators always, those of doors unless an operator has named them. Where the other members' operators and clients connect is not in the log,
-// beyond the URLs that members publish; it is taken to be where this member has these ports, at their peer addresses, as it is wherever one
-// file of settings serves all. Its functions may be called from any goroutine, for every call to a service.
+// reserved are the addresses of the cluster's own ports. A door that connects to addresses named by clients must leave them alone. It must
+// do so always for those of members and operators, and for those of doors unless an operator has named them. The log has no ports of other
+// members' operators and clients, beyond the URLs that members publish. They are taken to be this member's ports at the other members' peer
+// addresses. That is right wherever one file of settings serves all. Its functions may be called from any goroutine, for every call to a
+// service.
 type reserved struct {
 	s *Server
 
@@ -27,7 +28,7 @@ type reserved struct {
 	resolved map[string]*resolved // by name of a host
 }
 
-// resolved is what a name was resolved to.
+// resolved is the addresses of a name.
 type resolved struct {
 	addrs []netip.Addr
 	until time.Time
@@ -138,7 +139,7 @@ func (r *reserved) collect() {
 	r.members, r.doors = members, doors
 }
 
-// splitURL is host and port of a URL, or of what is written without a scheme.
+// splitURL returns host and port of a URL, or of an address without a scheme.
 func splitURL(at string) (host, port string, ok bool) {
 	if u, err := url.Parse(at); err == nil && u.Host != "" {
 		at = u.Host
@@ -185,7 +186,7 @@ func (r *reserved) resolve(host string) []netip.Addr {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			known.asked = false
-			if err != nil { // what was known stays, and the next call asks again
+			if err != nil { // the known ones stay, and the next call asks again
 				return
 			}
 			known.addrs, known.until, r.until = addrs, time.Now().Add(resolvedFor), time.Time{}

@@ -73,7 +73,7 @@ func (r *room) run(ctx context.Context) {
 	}
 }
 
-// look measures each file system and says what has changed. One that cannot be asked keeps its alarm and is left out of the answer.
+// look measures each file system and returns the changes. One that cannot be asked keeps its alarm and is left out of the answer.
 func (r *room) look() (found []diskStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,7 +118,7 @@ var (
 	descDiskAlarm = admin.NewDesc("disk_nearly_full", "1 while less than 5 % or 1 GiB, the smaller of the two, are free there.", "of")
 )
 
-// section is what the file systems add to the operator's port.
+// section is the file systems' part of the operator's port.
 func (r *room) section() admin.Section {
 	return admin.Section{
 		Status: func(context.Context) (fields []admin.Field) {

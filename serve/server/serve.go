@@ -128,7 +128,7 @@ func Serve(su *Setup, log *slog.Logger, ready func(*Server)) error {
 // cores is what this process may use, containers' limits included, as the runtime found it at its start.
 var cores = runtime.GOMAXPROCS(0)
 
-// TuneRuntime fits the Go runtime to the budget. What the operator set in the environment stays.
+// TuneRuntime fits the Go runtime to the budget. Settings from the environment stay.
 func TuneRuntime(memory int64, getenv func(string) string) error {
 	switch v := getenv("HOLDFAST_GOMAXPROCS"); {
 	case v != "":
@@ -138,9 +138,9 @@ func TuneRuntime(memory int64, getenv func(string) string) error {
 		}
 		runtime.GOMAXPROCS(n)
 	case getenv("GOMAXPROCS") == "":
-		// As many as cores, and two where there is one: a thread that waits for fdatasync holds its processor until the
-		// monitor takes it back. Twice as many were tried first (docs/DECISIONS.md B8): every wake-up then found an idle
-		// processor and started a thread for it, which is what members on one machine spent a tenth of their CPU on.
+		// As many as cores, and two where there is one: a thread that waits for fdatasync holds its processor until the monitor takes it
+		// back. Twice as many were tried first (docs/DECISIONS.md B8). Every wake-up then found an idle processor and started a thread for
+		// it: a tenth of the CPU of members on one machine.
 		runtime.GOMAXPROCS(max(2, cores))
 	}
 	calmSysmon()
@@ -148,8 +148,8 @@ func TuneRuntime(memory int64, getenv func(string) string) error {
 		debug.SetMemoryLimit(budget.Of(memory).GoLimit)
 	}
 	if getenv("GOGC") == "" {
-		// The limit above keeps the heap inside the budget; until it is near, collecting seldom is the cheapest way to
-		// spend memory that was granted anyway (DECISIONS B6). Once the server runs, it follows what lives (comeToRest).
+		// The limit above keeps the heap inside the budget. Until it is near, rare collections are the cheapest way to spend memory that
+		// was granted anyway (DECISIONS B6). Once the server runs, it follows the live heap (comeToRest).
 		debug.SetGCPercent(400)
 	}
 	return nil

@@ -26,7 +26,7 @@ type Setup struct {
 	// MemoryWhy says why Node.MemoryBytes is so much (Memory.Why).
 	MemoryWhy string
 
-	Node node.Config       // Start adds Logger, Steps, OnFatal and what the doors bring
+	Node node.Config       // Start adds Logger, Steps, OnFatal and the doors' contributions
 	Join node.StartOptions // Start adds Notify
 	// Adopt makes the data directory before the node opens it, out of what else lies there; nil: nothing does.
 	Adopt func(log *slog.Logger) error
@@ -38,7 +38,7 @@ type Setup struct {
 	Certificates []*KeyPair
 	// Authorities are those that this server believes, nil left out.
 	Authorities []*Authorities
-	// NotifySocket is where systemd is told how far the server is; "": nobody is.
+	// NotifySocket is where systemd is told of the server's progress; "": no messages.
 	NotifySocket string
 	// Archive is where the log is shipped to; nil: nowhere.
 	Archive *Archive

@@ -31,7 +31,7 @@ func claimsOf(set []string) []budget.Claim {
 	return append(all.Claims(func(door string) bool { return slices.Contains(set, door) }), archiveClaim)
 }
 
-// TestSharesFit: what all hold together fits into what Go may have, at every size that is accepted, whichever doors are on.
+// TestSharesFit: the holders together fit into Go's limit, at every size that is accepted, with any doors on.
 func TestSharesFit(t *testing.T) {
 	for _, set := range setsOfDoors() {
 		claims := claimsOf(set)
@@ -83,7 +83,7 @@ func TestClaimsHaveNamesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestShares shows what each claim gets of two totals, in bytes, for every set of doors: a change of one claim changes the shares of all.
+// TestShares shows the bytes that each claim gets of two totals, for every set of doors. A change of one claim changes the shares of all.
 func TestShares(t *testing.T) {
 	var b strings.Builder
 	for _, total := range []int64{256 * mib, 2048 * mib} {

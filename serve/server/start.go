@@ -32,7 +32,7 @@ type Server struct {
 	setup      *Setup
 	log        *slog.Logger
 	admin      *admin.Admin // nil: off
-	host       *doors.Host  // what the doors are given
+	host       *doors.Host  // given to the doors
 	node       *node.Node
 	shipper    *archiveship.Worker // nil: there is no archive
 	room       *room
@@ -66,8 +66,8 @@ func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err err
 	s := &Server{setup: su, log: log, room: newRoom(su.Node.Dir, su.Node.WALDir, log), handshakes: seldom{log: log}, failed: make(chan error, 1), conns: budget.ConnectionsOf(su.Node.MemoryBytes, port.OpenFiles())}
 	s.own.s = s
 	su.Join.PeerConns = s.conns.Peers
-	// The doors' own listeners are opened only when the member is ready: a port that is bound but not served would hold
-	// clients that could go to another member. So they are tried now, and the data directory is not touched if one is in use.
+	// The doors' own listeners open only when the member is ready. A port that is bound but not served would hold clients away from other
+	// members. So they are tried now, and the data directory is not touched if one is in use.
 	tried := slices.Clone(su.Peers)
 	for _, d := range su.Services {
 		tried = append(tried, d.Places...)
@@ -162,7 +162,7 @@ func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err err
 	return s, nil
 }
 
-// newHost is what the doors are given, as far as it is known before the node runs.
+// newHost is the doors' Host, as far as it is known before the node runs.
 func (s *Server) newHost(ctx context.Context) *doors.Host {
 	conns := port.NewConnLimit(s.conns.Doors)
 	conns.Failed = s.handshakeFailed
@@ -177,7 +177,7 @@ func (s *Server) newHost(ctx context.Context) *doors.Host {
 		Aside: func(at ...string) { s.own.listens(at); s.bound = append(s.bound, at...) }}
 }
 
-// handshakeFailed logs that somebody came with whom no TLS could be agreed on. It may be called from any goroutine.
+// handshakeFailed logs a connection on which no TLS could be agreed. It may be called from any goroutine.
 func (s *Server) handshakeFailed(from string, err error) {
 	s.handshakes.warn("a TLS handshake failed", "from", from, "err", err)
 }
@@ -254,7 +254,7 @@ func (s *Server) Node() *node.Node { return s.node }
 // Failed gets the first error that ends the service.
 func (s *Server) Failed() <-chan error { return s.failed }
 
-// Host is what the doors of this server are given.
+// Host is the Host given to the doors of this server.
 func (s *Server) Host() *doors.Host { return s.host }
 
 // waitReady returns once an entry of the current term is applied here: before that no door may open (DECISIONS A11). A learner
@@ -319,7 +319,7 @@ func (s *Server) waitFirstLevel(ctx context.Context) {
 	}
 }
 
-// waitsFor says what keeps a member from being ready.
+// waitsFor names the reason why a member is not ready.
 func waitsFor(st *node.Status, m starting) string {
 	switch {
 	case st.Ready && st.Joining:

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// How late the kernel may wake the runtime's monitor thread, in nanoseconds, usually and while there is little to do (processors.go): then
-// nobody waits for the processor that it takes back, but for a disk that is slow once.
+// How late the kernel may wake the runtime's monitor thread, in nanoseconds, usually and while there is little to do (processors.go). In
+// the latter case no goroutine waits for the processor that it takes back, except for a rare slow disk.
 const (
 	sysmonSlack     = "2000000"
 	sysmonSlackRest = "5000000"
@@ -24,16 +24,15 @@ func slackSysmon(slack string) {
 	}
 }
 
-// calmSysmon lets the runtime's monitor thread sleep longer. Go starts that thread first and has it look every 20 µs for
-// processors to take back from blocking system calls, as long as anything happens; a server whose commands come in bursts wakes
-// it thousands of times a second, which was an eighth of the CPU of three members under 64 clients, and a quarter of one under
-// a single client. What it does for us can wait 2 ms: an fdatasync mostly takes less, so that its processor is back in time,
-// and a slower one costs no more than 2 ms of the processor. The runtime has no setting for it, but Linux lets a process loosen
-// the timers of its threads (proc(5), timerslack_ns).
+// calmSysmon lets the runtime's monitor thread sleep longer. Go starts that thread first, and it looks every 20 µs for processors to take
+// back from blocking system calls, as long as anything happens. A server whose commands come in bursts wakes it thousands of times a
+// second. That was an eighth of the CPU of three members under 64 clients, and a quarter under a single client. Its work can wait 2 ms:
+// most fdatasyncs take less, and a slower one costs no more than 2 ms of the processor. The runtime has no setting for it, but Linux lets a
+// process loosen the timers of its threads (proc(5), timerslack_ns).
 //
-// It is optional: where /proc is missing or refuses, everything works as before. A thread that the monitor starts inherits the
-// slack, and if thread ids have wrapped, the second one may not be the monitor at all: timers that such a thread waits for come
-// up to 2 ms late, or 5, where the shortest that matters is a tick of 50 ms.
+// It is optional: where /proc is missing or refuses, everything works as before. A thread that the monitor starts inherits the slack, and
+// if thread ids have wrapped, the second thread may not be the monitor at all. Timers of such a thread come up to 2 ms late, or 5, while
+// the shortest that matters is a tick of 50 ms.
 func calmSysmon() {
 	dir, err := os.ReadDir("/proc/self/task")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/machine"
 )
 
-// holdings is what a state holds, counted by its machines: keys, v2 nodes, users, logs. As JSON it is an object.
+// holdings is a state's content, counted by its machines: keys, v2 nodes, users, logs. As JSON it is an object.
 type holdings []machine.Count
 
 // String prints the counts that are not 0 with commas between, "nothing" if all are.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What a snapshot is written to is never a file that is there already: it could be a link to another place, or for others to read.
+// A snapshot is never written to an existing file: it could be a link to another place, or readable by others.
 func TestSnapshotsAreNotWrittenOverWhatIsThere(t *testing.T) {
 	dir := t.TempDir()
 	victim, part := filepath.Join(dir, "victim"), filepath.Join(dir, "s.part")

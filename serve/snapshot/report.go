@@ -20,7 +20,7 @@ import (
 type report struct {
 	Cluster     string
 	Index, Term uint64
-	// Facts are what the doors say of it, Holds what a person would count: keys, v2 nodes, users, logs.
+	// Facts are the doors' facts about it, Holds the counts for a person: keys, v2 nodes, users, logs.
 	Facts []serve.Fact
 	Holds holdings
 	Rows  uint64
@@ -116,7 +116,7 @@ func (c *counted) add(p []byte) {
 // Before version 1.1 the kv door sent etcdctl this format, padded with zeros to whole sectors and followed by its SHA-256.
 const snapshotSector = 512
 
-// envelope reads what follows the snapshot's own end: nothing, or what the kv door put around it.
+// envelope reads the bytes behind the snapshot's own end: none, or the kv door's envelope.
 func (c *counted) envelope() error {
 	rest, err := io.ReadAll(io.LimitReader(c.r, snapshotSector+sha256.Size))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
-// Commands are those for snapshots, whose rows are the machines' of those doors.
+// Commands are those for snapshots, with the rows of those doors' machines.
 func Commands(all serve.List) []*cli.Command {
 	return []*cli.Command{saveCommand(all), statusCommand(all), restoreCommand(all)}
 }
@@ -69,8 +69,8 @@ room in it for a copy of the log and for what the log adds to the store.`,
 	}
 }
 
-// createPart makes the file that a snapshot is written to before it has its name. It holds all values, so it must be new: a
-// file that is there already may be readable by others, a link to another place, or another save's.
+// createPart makes the file that a snapshot is written to before it has its name. It holds all values, so it must be new: an existing file
+// may be readable by others, a link to another place, or another save's.
 func createPart(part string) (*os.File, error) {
 	f, err := os.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	switch {

@@ -1,9 +1,9 @@
-// Package agent keeps SQLite databases in buckets: it captures what was committed, in groups, puts each group under the next name of its
-// replica's chain, and tells those who wait for a commit when everything up to it is stored. It takes a replica over when it starts, finds
-// out when another has taken it, makes the files of higher levels and removes what they replace.
+// Package agent keeps SQLite databases in buckets. It captures commits in groups, and puts each group under the next name of its replica's
+// chain. A waiting commit is answered when everything up to it is stored. It takes a replica over when it starts and finds out when another
+// agent has taken it. It makes the files of higher levels and removes the files they replace.
 //
-// It never writes to a database or its WAL (Config.ToWAL has SQLite do so, once), knows no SQL, and never touches the commit log of a node. What is in a file of the replica is
-// sqlite/replica's, what was committed sqlite/capture's, the socket sqlite/gate's.
+// It never writes to a database or its WAL (Config.ToWAL has SQLite do so, once). It knows no SQL, and never touches the commit log of a
+// node. sqlite/replica owns a replica's files, sqlite/capture finds the commits, sqlite/gate has the socket.
 package agent
 
 import (
@@ -44,23 +44,23 @@ type Config struct {
 	Databases []Target
 	// Socket is where extensions connect; "" for none.
 	Socket string
-	// Interval is how often commits are put that nobody waits for, and how often databases without the extension are looked at: 1 s.
+	// Interval is the time between uploads of commits without a waiting client, and between looks at databases without the extension: 1 s.
 	Interval time.Duration
 	// AckTimeout is how long a commit waits to be stored before its database is in doubt: 30 s.
 	AckTimeout time.Duration
-	// MaxUnstored is how many bytes of a WAL may wait to be stored before it is let go of: 64 MiB.
+	// MaxUnstored is how many bytes of a WAL may wait to be stored before the agent stops holding it: 64 MiB.
 	MaxUnstored int64
 	// Requests is how many requests a calendar month may take, for all databases: 20 million. Groups grow when they run out.
 	Requests int64
 	// Levels is how often files of the levels from 1 on are made: 30 s, 5 min, 1 h.
 	Levels []time.Duration
-	// Snapshot is how often snapshots are made, Retention for how long they and what lies between them are kept: 24 h both.
+	// Snapshot is the interval between snapshots, Retention how long they and the files between them are kept: 24 h both.
 	Snapshot, Retention time.Duration
 	// L0Retention is for how long groups are kept that a file of level 1 replaces: 5 min.
 	L0Retention time.Duration
 	// RequireExtension: a commit of a program without the extension, under ack archive, closes Broken within Interval.
 	RequireExtension bool
-	// Restored hears of databases that the agent has restored; nil: nobody does.
+	// Restored hears of databases that the agent has restored; nil: no calls.
 	Restored func(path string, made *restore.Restored)
 	// ToWAL switches the database at path to WAL mode, as walmode.Switch does. nil: a database that is in another mode stays so and is not kept.
 	ToWAL func(ctx context.Context, path string) error
@@ -132,7 +132,7 @@ type Agent struct {
 	fault     error           // guarded by mu: why the agent is to be ended
 }
 
-// Start begins. It returns at once: databases are opened, taken over and restored behind it, and what they wait for is logged and in Status.
+// Start begins. It returns at once: databases are opened, taken over and restored in the background. Status and the log tell why one waits.
 func Start(cfg Config) (*Agent, error) {
 	if cfg.Socket != "" && !filepath.IsAbs(cfg.Socket) { // programs have other working directories
 		socket, err := filepath.Abs(cfg.Socket)
@@ -159,7 +159,7 @@ func Start(cfg Config) (*Agent, error) {
 	return a, nil
 }
 
-// every is how often databases are captured that nobody waits for: often enough that a commit without the extension is found within Interval.
+// every is the interval for captures without a waiting client: short enough that a commit without the extension is found within Interval.
 func (a *Agent) every() time.Duration {
 	if a.cfg.RequireExtension {
 		return a.cfg.Interval / 2
@@ -288,7 +288,7 @@ func (a *Agent) Close(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// poll looks at databases that nobody has woken, and logs again which alarms last.
+// poll looks at idle databases, and logs lasting alarms again.
 func (a *Agent) poll() {
 	defer a.work.Done()
 	looked := a.cfg.Clock.Wall()
@@ -313,8 +313,8 @@ func (a *Agent) poll() {
 	}
 }
 
-// lookDue reports whether the poller looks at databases in this round, since after the last time: in every round of an interval that it can sleep
-// through, and when a clock was set back.
+// lookDue reports whether the poller looks at databases in this round, since after the last look. It does in every round of an interval
+// that it can sleep through, and when a clock was set back.
 func lookDue(every, since time.Duration) bool {
 	return every <= lookMost || since >= every || since < 0
 }
@@ -367,9 +367,9 @@ func (a *Agent) Outcomes() []Outcome {
 	return l
 }
 
-// Settled waits until every database is followed or waits to come into being. It returns an error as soon as one of them cannot be kept until a
-// person changes something: it is refused, it is no database, its bucket is missing, or nobody listens at its store for some seconds. The
-// agent goes on trying all the same, until Close.
+// Settled waits until every database is followed or waits to be created. It returns an error once one of them cannot be kept until a person
+// changes something. It is refused, it is no database, its bucket is missing, or its store has been unreachable for some seconds. The agent
+// goes on trying all the same, until Close.
 func (a *Agent) Settled(ctx context.Context) error {
 	for _, d := range a.all() {
 		if d.target.Discovered {

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 )
 
-// TestWhatIsCommittedIsStored: an agent that begins before there is a database follows it through writes of several connections, and what it
-// has stored when it ends is all there was.
+// TestWhatIsCommittedIsStored: an agent that begins before there is a database follows it through writes of several connections. Its stored
+// state at the end is the whole database.
 func TestWhatIsCommittedIsStored(t *testing.T) {
 	r := newRig(t)
 	a := r.start(gate.Local)
@@ -115,8 +115,8 @@ func TestUploadsThatOvertake(t *testing.T) {
 	}
 }
 
-// TestTheOneWhoBeginsLastHasIt: a second agent takes the replica over while the first one's upload is on its way. The first one's commit is not
-// answered as stored, what was answered before is there, and the first one's database is kept aside.
+// TestTheOneWhoBeginsLastHasIt: a second agent takes the replica over while the first one's upload is on its way. The first one's commit is
+// not answered as stored, earlier answered ones are there, and the first one's database is kept aside.
 func TestTheOneWhoBeginsLastHasIt(t *testing.T) {
 	r := newRig(t)
 	a := r.start(gate.Archive)
@@ -180,8 +180,8 @@ func TestTheOneWhoBeginsLastHasIt(t *testing.T) {
 	}
 }
 
-// TestABucketThatIsDown: a commit that is not stored in time is answered so, writes are refused meanwhile, and when the bucket is back everything
-// is stored and they are let through.
+// TestABucketThatIsDown: a commit that is not stored in time is answered so, and writes are refused meanwhile. When the bucket is back
+// everything is stored and writes pass again.
 func TestABucketThatIsDown(t *testing.T) {
 	r := newRig(t)
 	r.cfg.AckTimeout = 2 * time.Second
@@ -213,8 +213,8 @@ func TestABucketThatIsDown(t *testing.T) {
 	r.stop(a)
 }
 
-// TestAgentsOfOneDisk: after a clean end the next agent goes on without a fence, after a kill with one, and after a kill with commits that were not
-// stored, it stores them. A database of another history is refused, with both places named.
+// TestAgentsOfOneDisk: after a clean end the next agent goes on without a fence, after a kill with one. After a kill with unstored commits,
+// it stores them. A database of another history is refused, with both places named.
 func TestAgentsOfOneDisk(t *testing.T) {
 	r := newRig(t)
 	fences := func() (n int) {
@@ -341,8 +341,9 @@ func TestCopiesOfOneDisk(t *testing.T) {
 	}
 }
 
-// TestACopyThatComesLate: of two copies of a disk that was not ended cleanly one reads the replica, and before its fence is there the other has taken over
-// and answered commits. The late one is behind then, and gets what the other has, also if its own fence is what it finds last at a second try.
+// TestACopyThatComesLate: of two copies of a disk that was not ended cleanly one reads the replica. Before its fence is there the other has
+// taken over and answered commits. The late one is behind then, and gets the other's state, also if its own fence is the last file at a
+// second try.
 func TestACopyThatComesLate(t *testing.T) {
 	for name, lost := range map[string]int64{"at once": 0, "at the second try": 1} { // any order: they are independent
 		t.Run(name, func(t *testing.T) {
@@ -394,8 +395,8 @@ func TestACopyThatComesLate(t *testing.T) {
 	}
 }
 
-// TestAMachineThatWasStartedAnew: what was not durable may be gone then. A disk whose WAL reaches behind what the replica has goes on; one that has
-// less is kept aside, and what was acknowledged comes back from the replica.
+// TestAMachineThatWasStartedAnew: unsynced data may be gone then. A disk whose WAL reaches behind the replica's end goes on. One that has
+// less is kept aside, and acknowledged commits come back from the replica.
 func TestAMachineThatWasStartedAnew(t *testing.T) {
 	reboot := func(r *rig) {
 		name := filepath.Join(filepath.Dir(r.path), ".app.db-holdfast", "state")
@@ -461,8 +462,8 @@ func TestAMachineThatWasStartedAnew(t *testing.T) {
 	}
 }
 
-// TestAQuietDatabaseAsksNothing: when everything is stored and said, no request is made and nothing runs, until the database changes, also by a
-// program that tells nobody.
+// TestAQuietDatabaseAsksNothing: when everything is stored and said, no request is made and nothing runs, until the database changes, also
+// by a silent program.
 func TestAQuietDatabaseAsksNothing(t *testing.T) {
 	r := newRig(t)
 	r.cfg.Levels = []time.Duration{time.Hour}
@@ -525,8 +526,8 @@ func TestGroupsThatNothingReplacesStay(t *testing.T) {
 	r.stop(a)
 }
 
-// TestLevelsReplaceGroups: files of the levels and snapshots are made from the database, what they replace goes, and any of what stays restores
-// what there was.
+// TestLevelsReplaceGroups: files of the levels and snapshots are made from the database, the files they replace go, and any of the kept ones
+// restores the earlier content.
 func TestLevelsReplaceGroups(t *testing.T) {
 	r := newRig(t)
 	r.cfg.Levels = []time.Duration{60 * time.Millisecond, 200 * time.Millisecond}

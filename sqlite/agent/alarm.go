@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// alarmKind is what an alarm is about. A database has one alarm of a kind at most.
+// alarmKind is the subject of an alarm. A database has one alarm of a kind at most.
 type alarmKind string
 
 // The kinds. Their words are label values of metrics.
 const (
-	// alarmCapture: what is committed is not captured.
+	// alarmCapture: commits are not captured.
 	alarmCapture alarmKind = "capture"
 	// alarmOpen: the database and its replica are not taken over.
 	alarmOpen alarmKind = "open"
@@ -22,7 +22,7 @@ const (
 	alarmRefused alarmKind = "refused"
 	// alarmExtension: commits were made that ought to have waited, and did not.
 	alarmExtension alarmKind = "extension"
-	// alarmPlace: the database's name leads to another file than the one that is followed.
+	// alarmPlace: the database's name leads to another file than the followed one.
 	alarmPlace alarmKind = "place"
 	// alarmNames: the database file has several names.
 	alarmNames alarmKind = "names"
@@ -70,7 +70,7 @@ type Alarm struct {
 	said  time.Time
 }
 
-// raise begins an alarm, which is logged at once, or gives the one that lasts a new text. Any goroutine, without mu.
+// raise begins an alarm, which is logged at once, or gives a lasting one a new text. Any goroutine, without mu.
 func (d *database) raise(kind alarmKind, text string) {
 	now := d.now()
 	d.mu.Lock()

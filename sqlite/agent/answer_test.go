@@ -188,7 +188,7 @@ func TestACaptureThatFailsIsCounted(t *testing.T) {
 	}
 }
 
-// TestTheStatusTellsTheLastTrouble, whatever it was.
+// TestTheStatusTellsTheLastTrouble, of every kind.
 func TestTheStatusTellsTheLastTrouble(t *testing.T) {
 	h := newRig(t).byHand(gate.Archive)
 	h.trouble(errors.New("first"))

@@ -15,8 +15,8 @@ import (
 // opens names the variable that makes this test program an application: the database it opens, and how.
 const opens = "AGENT_TEST_OPENS"
 
-// TestIsAnApplication is the other program of application, and nothing by itself: it executes each line of its input as a statement, and answers
-// with a line, which is empty if there was no error.
+// TestIsAnApplication is the other program of application, and nothing by itself. It executes each line of its input as a statement, and
+// answers with a line, which is empty if there was no error.
 func TestIsAnApplication(t *testing.T) {
 	name := os.Getenv(opens)
 	if name == "" {
@@ -39,8 +39,8 @@ func TestIsAnApplication(t *testing.T) {
 	}
 }
 
-// application is a program that has a database open, in another process than the agent. In one process they would share the locks of POSIX: a file
-// that one of them closes takes the locks of the other along, and the other fails with SQLITE_IOERR_RDLOCK. One goroutine has it.
+// application is a program that has a database open, in another process than the agent. In one process they would share the locks of POSIX.
+// A file that one of them closes takes the locks of the other along, and the other fails with SQLITE_IOERR_RDLOCK. One goroutine has it.
 type application struct {
 	process *exec.Cmd
 	say     io.WriteCloser

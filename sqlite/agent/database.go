@@ -38,7 +38,7 @@ type database struct {
 	said         said          // guarded by mu: for View
 	alarms       []Alarm       // guarded by mu: those that are on; nil: none
 	hopeless     error         // guarded by mu: why the last attempt of something failed for good; nil: it did not
-	away         time.Time     // guarded by mu: since when nobody listens at the store; zero: somebody does
+	away         time.Time     // guarded by mu: since when the store has been unreachable; zero: it is reachable
 	confirmed    time.Time     // guarded by mu: when the store was last seen to be the replica's; zero: it has to be asked
 	failing      int           // guarded by mu: requests to the store that are repeated because they failed
 	calm         bool          // guarded by mu: settled is closed
@@ -48,7 +48,7 @@ type database struct {
 	gone         chan struct{} // closed when the loop has ended for good
 	settled      chan struct{} // closed when opening has ended one way or the other
 	outcome      Outcome       // read after gone
-	finalCapture bool          // the loop's: what was committed before the end is captured
+	finalCapture bool          // the loop's: the commits before the end are captured
 
 	identity
 	chain
@@ -211,7 +211,7 @@ func (d *database) tell() {
 	}
 }
 
-// inform sends a state to one extension, with what that one asked for.
+// inform sends a state to one extension, with the reply to its own request.
 func (d *database) inform(c *gate.Conn, s gate.State) {
 	d.mu.Lock()
 	s = d.forOne(c, s)

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/restore"
 )
 
-// view is all that a takeover rests on: what lies here, and what lies there. decide reads it and nothing else, so that a decision can be
+// view is all that a takeover rests on: the local files, and the replica. decide reads it and nothing else, so that a decision can be
 // tested without a file, a bucket or a clock.
 type view struct {
 	path, url, side string // for texts; url is without credentials
@@ -21,7 +21,7 @@ type here struct {
 	file fileKind
 	why  string           // why a file that is no database, or none in WAL mode, cannot be followed
 	sum  replica.Checksum // of the database
-	// further: the WAL is the one that the replica's last group was read from, and reaches behind it.
+	// further: the WAL is the one that the replica's last group was read from, and has later frames.
 	further bool
 	open    bool // another program has the database open
 	state   known
@@ -31,7 +31,7 @@ type here struct {
 	free    uint64          // bytes left on the disk
 }
 
-// fileKind is what has the database's name.
+// fileKind is the kind of file under the database's name.
 type fileKind byte
 
 const (
@@ -58,7 +58,7 @@ type there struct {
 	needBytes uint64                    // that a restore of the newest state takes
 }
 
-// action is what a takeover comes to. There are no others.
+// action is the outcome of a takeover. There are no others.
 type action byte
 
 const (
@@ -79,7 +79,7 @@ func (a action) String() string {
 	return [...]string{"wait", "begin", "resume", "take over", "ship", "branch", "renew", "restore", "update", "not yet", "refuse"}[a]
 }
 
-// decision is what is done, and what is said of it in one line; "": nothing beyond that the database is followed.
+// decision is the agent's next step, and a line about it; "": no line beyond that the database is followed.
 type decision struct {
 	do   action
 	says string
@@ -193,7 +193,7 @@ func (v *view) fromHere(identity, place string) bool {
 	return place == v.url || place == "" // an earlier version names no place
 }
 
-// mine reports whether this disk was the last to write there: it wrote the last group, or a fence right behind the state that it had compared
+// mine reports whether this disk was the last writer. It wrote the last group, or a fence directly behind the state that it had compared
 // itself with.
 func (v *view) mine() bool {
 	k, t := &v.here.state, &v.there
@@ -273,7 +273,7 @@ func (v *view) own() decision {
 	case h.state.Clean:
 		return v.behind()
 	}
-	// The replica has whatever was acknowledged as stored, so it counts where the two cannot be told apart.
+	// The replica has every commit that was acknowledged as stored, so it counts where the two cannot be told apart.
 	return v.update("the machine was started anew, and %s is not what %s goes on from: a write that was not durable is gone. The file is kept aside, and the database is restored", v.path, v.url)
 }
 

@@ -43,8 +43,8 @@ func (s *slowLevels) PutFrom(ctx context.Context, name string, size int64, r io.
 	return s.Store.PutFrom(ctx, name, size, r, ifAbsent)
 }
 
-// TestCommitsAreStoredBeforeALevel: an agent that ends while the file of a level is on its way stores what was committed all the same, within the
-// patience that its caller has.
+// TestCommitsAreStoredBeforeALevel: an agent that ends while the file of a level is in flight stores its commits all the same, within its
+// caller's patience.
 func TestCommitsAreStoredBeforeALevel(t *testing.T) {
 	r := newRig(t)
 	slow := &slowLevels{Store: r.store.Store, begun: make(chan struct{})}

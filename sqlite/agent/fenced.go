@@ -22,7 +22,7 @@ func (d *database) fenced() {
 	mine := make([]replica.File, 0, len(d.ships))
 	for _, s := range d.ships {
 		if s.there {
-			mine = append(mine, s.file) // behind the fence: nobody's
+			mine = append(mine, s.file) // behind the fence: without an owner
 		}
 	}
 	// The next agent on this disk finds it there if this one ends before the files are renamed.

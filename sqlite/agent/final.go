@@ -14,7 +14,7 @@ type lastingError struct{ error }
 
 func (e lastingError) Unwrap() error { return e.error }
 
-// unreachableFor is how long nobody may listen at a store before the start of an agent takes it for final.
+// unreachableFor is how long a store may be unreachable before the start of an agent takes it for final.
 const unreachableFor = 2 * time.Second
 
 // final reports whether every later attempt fails as well until a person changes something.

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
-// hand is an agent with one database whose loop the test turns by hand: time passes when the test says so, and work beside the loop is done
+// hand is an agent with one database whose loop the test turns by hand. Time passes when the test says so, and work beside the loop is done
 // when the test asks for it. The files and the bucket are a rig's.
 type hand struct {
 	*database

@@ -62,7 +62,8 @@ func (l *long) checkpoint() {
 	l.r.exec(l.db, "pragma wal_checkpoint(passive)")
 }
 
-// TestAWALIsStartedAnew when it has a thousand frames and all but an eighth of that is copied into the database: SQLite copies what is left, most likely.
+// TestAWALIsStartedAnew when it has a thousand frames and all but an eighth of that is copied into the database: SQLite copies the rest,
+// most likely.
 func TestAWALIsStartedAnew(t *testing.T) {
 	for name, c := range map[string]struct {
 		copied, frames uint32
@@ -189,11 +190,11 @@ func TestTransactionsWait(t *testing.T) {
 	l.r.exec(l.db, "update t set x = x + 1 where rowid = 1")
 }
 
-// TestOneIsLetGoAtATime: while transactions wait and nobody would copy the rest of the WAL, one connection after the other may begin one, four
-// milliseconds apart. None may while a commit waits.
+// TestOneIsLetGoAtATime: while transactions wait and the rest of the WAL would not be copied, one connection after the other may begin one,
+// four milliseconds apart. None may while a commit waits.
 func TestOneIsLetGoAtATime(t *testing.T) {
 	l := newLong(t)
-	l.letOneGo() // nobody is there
+	l.letOneGo() // no connection is there
 	var all []*heardBy
 	for range 3 {
 		all = append(all, l.joins(gate.Hello{}))
@@ -274,8 +275,8 @@ func TestTheLastOfThoseThatWaitIsHeldBack(t *testing.T) {
 	}
 }
 
-// TestAnothersCheckpointGetsItsWay: it waits for the agent's mark, and keeps everybody from writing. After ten milliseconds the mark is let go, and the
-// next capture holds one again.
+// TestAnothersCheckpointGetsItsWay: it waits for the agent's mark, and keeps everybody from writing. After ten milliseconds the mark is
+// released, and the next capture holds one again.
 func TestAnothersCheckpointGetsItsWay(t *testing.T) {
 	l := newLong(t)
 	l.grow(10)
@@ -313,7 +314,8 @@ func TestAnothersCheckpointGetsItsWay(t *testing.T) {
 	}
 }
 
-// TestAnotherProgramGetsTheDatabaseForItself: it waits until nobody else has it open. What it commits first is stored, and the files are closed.
+// TestAnotherProgramGetsTheDatabaseForItself: it waits until no other program has it open. Its first commits are stored, and the files
+// are closed.
 func TestAnotherProgramGetsTheDatabaseForItself(t *testing.T) {
 	l := newLong(t)
 	l.wanted = true

@@ -54,7 +54,7 @@ func placesOn(fs disk.FS) Places {
 // mostStrange bounds the databases of others of which it was said that they are not kept here.
 const mostStrange = 100
 
-// identity is what a database knows of the file that its name means.
+// identity is a database's knowledge of the file that its name means.
 type identity struct {
 	place place.Place
 	began place.ID // device and inode of the file when the database was added; zero: there was none
@@ -127,7 +127,7 @@ func (a *Agent) byPath(path string) *database {
 	return a.known.find(p.Path)
 }
 
-// strange says once of each database that a program asked the agent for, and that is none of its, that nothing of it is kept here.
+// strange logs once for each unknown database that a program asked for: nothing of it is kept here.
 func (a *Agent) strange(h gate.Hello) {
 	a.mu.Lock()
 	said := a.strangers[h.Path] || len(a.strangers) >= mostStrange
@@ -140,8 +140,8 @@ func (a *Agent) strange(h gate.Hello) {
 	}
 }
 
-// stranger is a database of the agent's as a connection sees it whose file or WAL is not the one that the agent reads. Its writes are refused under
-// archive.
+// stranger is a connection's view of one of the agent's databases, with another file or WAL than the agent reads. Its writes are refused
+// under archive.
 type stranger struct {
 	d    *database
 	text string
@@ -174,7 +174,7 @@ func (s *stranger) Note() {}
 // Status implements gate.Database.
 func (s *stranger) Status() string { return "none: " + s.text }
 
-// refusing is the state for a connection that waits for what will not be stored; the caller holds mu.
+// refusing is the state for a connection whose commits will not be stored; the caller holds mu.
 func (d *database) refusing(c *gate.Conn, text string) gate.State {
 	s := d.state()
 	s.Refuse, s.Hold, s.Text = gate.InDoubt, false, text
@@ -184,7 +184,7 @@ func (d *database) refusing(c *gate.Conn, text string) gate.State {
 	return s
 }
 
-// astray reports whether a connection has another file open than the one that the database's name means. The caller holds mu.
+// astray reports whether a connection has another file open than the database's name means. The caller holds mu.
 func (d *database) astray(c *gate.Conn) bool {
 	if c.Hello.File == (place.ID{}) || c.Hello.File == d.file {
 		return false
@@ -236,7 +236,7 @@ func (d *database) inPlace() error {
 // idOf is the file that a glance has shown.
 func idOf(look walfile.Look) place.ID { return place.ID{Dev: look.DB.Device, Ino: look.DB.Inode} }
 
-// noteFile takes over what a glance at the files has shown, and tells extensions and people if that is another file, or one with several names.
+// noteFile takes over the result of a glance at the files. It tells extensions and people of another file, or of one with several names.
 func (d *database) noteFile(look walfile.Look) {
 	id := idOf(look)
 	d.mu.Lock()

@@ -134,7 +134,7 @@ func TestAHelloOfVersion1IsAnswered(t *testing.T) {
 	r.stop(a)
 }
 
-// TestACommitToAFileThatWasReplacedIsNotAcknowledged: it went into a file without a name, which nobody reads.
+// TestACommitToAFileThatWasReplacedIsNotAcknowledged: it went into a file without a name, which is not read.
 func TestACommitToAFileThatWasReplacedIsNotAcknowledged(t *testing.T) {
 	for _, mode := range []string{"wal", "delete"} {
 		t.Run(mode, func(t *testing.T) { replaceUnderConnections(t, mode) })
@@ -222,7 +222,7 @@ func TestAFileUnderAnotherNameIsNotTheDatabase(t *testing.T) {
 	}
 }
 
-// TestALinkThatIsPointedElsewhere: what is written there is stored nowhere, and nobody is told otherwise.
+// TestALinkThatIsPointedElsewhere: writes there are stored nowhere, and no commit is told otherwise.
 func TestALinkThatIsPointedElsewhere(t *testing.T) {
 	r, real := linked(t, "a directory that is a link")
 	db := r.connect()

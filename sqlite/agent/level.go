@@ -14,7 +14,7 @@ import (
 // snapshotLevel is Litestream's.
 const snapshotLevel = 9
 
-// level is one of the replica's levels above 0. Its files are made from the database: what has changed since the one before.
+// level is one of the replica's levels above 0. Its files are made from the database: the changes since the previous file.
 type level struct {
 	number int
 	every  time.Duration
@@ -110,7 +110,7 @@ func (d *database) makeFile(l *level) bool {
 	if err != nil {
 		return false // something was committed meanwhile
 	}
-	// Its time is that of the state, not of the file: a restore to a time looks for what was there then, also where the file was made late.
+	// Its time is that of the state, not of the file. A restore to a time looks for the state of then, also if the file was made late.
 	h := replica.Header{PageSize: g.PageSize, Commit: g.State.Pages, MinTXID: l.from.TXID + 1, MaxTXID: d.head.TXID, Timestamp: d.head.Time.UnixMilli(),
 		PreApplyChecksum: l.from.Post, NodeID: d.owner}
 	if l.number == snapshotLevel {

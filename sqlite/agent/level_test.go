@@ -10,8 +10,8 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 )
 
-// TestASnapshotIsDueWhenTheLastOneIsOld: an agent that takes a replica over makes the next snapshot Config.Snapshot after the newest one, and none
-// where a snapshot already has the newest state.
+// TestASnapshotIsDueWhenTheLastOneIsOld: an agent that takes a replica over makes the next snapshot Config.Snapshot after the newest one.
+// It makes none where a snapshot already has the newest state.
 func TestASnapshotIsDueWhenTheLastOneIsOld(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	snapshot := func(max replica.TXID, ago time.Duration) replica.File {
@@ -148,8 +148,8 @@ func TestAFileOfALevelIsNotMadeOfADatabaseThatIsGone(t *testing.T) {
 	}
 }
 
-// TestALargeSnapshotIsNotKeptInMemory: more than a third of what may wait in memory is read from the database while it is sent, which stays as it is
-// until then. A smaller one is kept, and the database goes on at once.
+// TestALargeSnapshotIsNotKeptInMemory: one larger than a third of the waiting room is read from the database while it is sent. The database
+// stays unchanged until then. A smaller one is kept, and the database goes on at once.
 func TestALargeSnapshotIsNotKeptInMemory(t *testing.T) {
 	for _, c := range []struct {
 		bytes int

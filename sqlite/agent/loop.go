@@ -22,10 +22,10 @@ const (
 	later = time.Second
 )
 
-// chain is what the loop knows of database and replica. It is the loop's alone.
+// chain is the loop's knowledge of database and replica. It is the loop's alone.
 type chain struct {
 	files     *capture.Database // nil: not open
-	times     int               // how often it was left: what belongs to an earlier time is forgotten
+	times     int               // how often it was left: results of an earlier time are dropped
 	owner     uint64
 	epoch     uint64
 	head      replica.Head // behind every group that was made, stored or not
@@ -49,7 +49,7 @@ type chain struct {
 	mending   bool      // the manifest is on its way
 	tidy      time.Time // when files were removed last
 	holding   holding
-	blocking  time.Time    // since when somebody's checkpoint waits for the mark; zero: none does
+	blocking  time.Time    // since when another program's checkpoint waits for the mark; zero: none does
 	reopened  time.Time    // when the files were opened again last
 	waiting   []parked     // levels' files whose groups are not all stored
 	alone     bool         // no group of this owner is stored yet, and it made no fence
@@ -59,20 +59,19 @@ type chain struct {
 	losing    bool         // the database is another owner's, and its files are to be renamed
 	tried     bool         // opening was tried
 	inUse     bool         // a program's transaction was in the way of the last attempt
-	again     bool         // at the end: what is committed while other work is on its way is captured behind it
+	again     bool         // at the end: commits made while other work is in flight are captured behind it
 	nowhere   bool         // there was no database then, nor a replica of it
-	missing   walfile.Look // what was there instead
+	missing   walfile.Look // the files found instead
 	// wasWAL: the database was followed, or switched to WAL mode; one that leaves it later is not switched again.
 	wasWAL    bool
-	lastGroup replica.Head // the last group that is stored, in front of whatever fence
+	lastGroup replica.Head // the last stored group, in front of any fence
 	witness   witness
 	sure      replica.Head // up to which all is in a store that was seen to be the right one
 	sureAt    time.Time    // when that was; zero: not since the agent began
 	asked     bool         // the store was asked who it is, at the end
 }
 
-// run is the loop: everything about the database happens here, one thing after the other; what takes long is done outside and comes back
-// through returned.
+// run is the loop: everything about the database happens here, in sequence. Slow work is done outside and comes back through returned.
 func (d *database) run() {
 	defer d.agent.work.Done()
 	for {
@@ -107,7 +106,7 @@ func (d *database) takeReturned() {
 func (d *database) step(now time.Time) time.Duration {
 	d.collect()
 	if d.files == nil && d.leaving() {
-		d.retire() // the program below `run` has just ended: nobody else would rename the files before the next start
+		d.retire() // the program below `run` has just ended: no other program would rename the files before the next start
 		d.conclude()
 		return -1
 	}
@@ -190,7 +189,7 @@ func (d *database) collect() {
 // group captures what was committed, if it is time, and sends it. It returns when it is to be called again.
 func (d *database) group(now time.Time) time.Duration {
 	if !d.room() {
-		return later // what is on its way wakes the loop when it arrives
+		return later // work in flight wakes the loop when it arrives
 	}
 	if !d.files.Open() {
 		return d.agent.cfg.Interval // nothing has changed since it was closed
@@ -249,7 +248,7 @@ func (d *database) group(now time.Time) time.Duration {
 		}
 	}
 	if d.streams == 0 && !d.view && !d.files.Lone() && d.files.Alone() {
-		// No connection has it: whoever comes next may want it for itself, or remove the WAL when it goes.
+		// No connection has it. A later one may want exclusive access, or remove the WAL when it closes.
 		d.files.Close()
 	}
 	return d.agent.requests.gather(d.agent.every())
@@ -265,14 +264,14 @@ func (d *database) uncaptured(err error) {
 	d.answerAll(gate.NotStored, err)
 }
 
-// room reports whether another group may be made. The first file of a replica, and the first of an owner without a fence, has to be stored before the
-// second is begun: it is what decides whose the replica is.
+// room reports whether another group may be made. The first file of a replica, and the first of an owner without a fence, has to be stored
+// before the second is begun. It decides the replica's owner.
 func (d *database) room() bool {
 	return len(d.ships) < perDatabase && d.bytes <= mostKept && !((d.stored.Empty() || d.alone) && len(d.ships) > 0)
 }
 
-// covering finds the group that holds a commit: of those on their way one may have been captured before its commit's message came. A commit that
-// names no frame is in what was captured last: a group that was not read from a WAL has no place in one either.
+// covering finds the group that holds a commit: one in flight may have been captured before the commit's message came. A commit that names
+// no frame is in the last captured group. A group that was not read from a WAL has no place in one either.
 func (d *database) covering(w *waiter) uint64 {
 	if !w.commit.Lone && w.conn != nil && w.commit.Frame > 0 {
 		for _, s := range d.ships {
@@ -337,11 +336,11 @@ func (d *database) ready(w *waiter) bool {
 
 var errNotStored = errors.New("the commit was not stored in time; it is there and may come to be stored")
 
-// lonely reports whether a capture that reads the database while it is sent is not yet true for w: with locking_mode=EXCLUSIVE nothing
-// keeps the database as it is but w waiting.
+// lonely reports whether a capture that reads the database while it is sent may still change for w. With locking_mode=EXCLUSIVE only w's
+// waiting keeps the database unchanged.
 func (d *database) lonely(w *waiter) bool { return w.commit.Lone && d.streams > 0 }
 
-// answerAll tells everybody who waits.
+// answerAll answers every waiting commit.
 func (d *database) answerAll(code gate.Code, err error) {
 	for _, w := range d.waiters {
 		w.answer(code, err)
@@ -349,7 +348,7 @@ func (d *database) answerAll(code gate.Code, err error) {
 	d.waiters, d.first = nil, time.Time{}
 }
 
-// async does f outside the loop, and what it returns in the loop.
+// async does f outside the loop, and calls its result in the loop.
 func (d *database) async(f func(ctx context.Context) func()) {
 	d.agent.work.Add()
 	d.agent.cfg.Runner.Go(func() {

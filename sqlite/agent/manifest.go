@@ -30,7 +30,7 @@ func (d *database) manifest(now time.Time) {
 	times := d.times
 	d.async(func(ctx context.Context) func() {
 		err := d.put(ctx, "the manifest", 0, func(ctx context.Context) error {
-			// Files that no manifest named are known from a list: what is in them is read once.
+			// Files that no manifest named are known from a list: their headers are read once.
 			if err := d.target.Replica.Fill(ctx, m.Files); err != nil {
 				return err
 			}
@@ -75,9 +75,9 @@ func (d *database) sort(now time.Time) (keep, gone []replica.File) {
 	}
 	// Nothing at or before base is read any more but the files that have the whole database there.
 	passed := func(f replica.File) bool { return f.Max < base || f.Max == base && !f.Snapshot() }
-	// A group gives way to a file of level 1, which ends soon after it. A file of a higher level or a snapshot may end long after, and the states in
-	// between would be gone where a file of level 1 was never made. All groups of such a file go together: with some of them the states between would
-	// be listed and could not be made.
+	// A group gives way to a file of level 1, which ends soon after it. A file of a higher level or a snapshot may end much later. The
+	// states in between would be lost where a file of level 1 was never made. All groups of such a file go together: with some of them the
+	// states between would be listed and could not be made.
 	replaced := func(f replica.File) bool {
 		return slices.ContainsFunc(d.known, func(g replica.File) bool {
 			return g.Level == 1 && g.Min <= f.Min && g.Max >= f.Max && old(g, d.agent.cfg.L0Retention)

@@ -241,7 +241,7 @@ type undeleted struct{ objstore.Store }
 
 func (undeleted) Delete(context.Context, ...string) error { return errDown }
 
-// TestWhatARestoreMayNeedStays, to the moment: a file goes when it is older than the time for which it is kept, and not when it is as old.
+// TestWhatARestoreMayNeedStays, to the moment. A file goes when it is older than the time for which it is kept, and not when it is as old.
 func TestWhatARestoreMayNeedStays(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	const day, short = 24 * time.Hour, 5 * time.Minute

@@ -28,8 +28,8 @@ func (s *slow) GetVersion(ctx context.Context, name string) ([]byte, string, err
 	return b, version, err
 }
 
-// TestFilesThatTheOwnerReplacesAreNotDamage: while a takeover looks at a replica, its healthy owner puts files of level 1 in the place of those that
-// the manifest named, and removes them.
+// TestFilesThatTheOwnerReplacesAreNotDamage: a takeover looks at a replica. Meanwhile its healthy owner puts files of level 1 in the place
+// of those that the manifest named, and removes them.
 func TestFilesThatTheOwnerReplacesAreNotDamage(t *testing.T) {
 	r := newRig(t)
 	r.cfg.Levels, r.cfg.L0Retention = []time.Duration{300 * time.Millisecond}, 10*time.Millisecond

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
-// opening is what was found about a database and its replica when an agent takes them over.
+// opening is an agent's findings about a database and its replica at the takeover.
 type opening struct {
 	files *capture.Database // nil: there is no database and nothing to restore
 	chain *replica.Chain
@@ -40,7 +40,7 @@ func (e *stopError) Error() string { return e.text }
 
 func stopf(format string, args ...any) error { return &stopError{fmt.Sprintf(format, args...)} }
 
-// open tries to open the database, outside the loop, which is not called meanwhile but by what that brings.
+// open opens the database in a goroutine. Until it finishes, the loop does nothing with this database; the result arrives through returned.
 func (d *database) open(now time.Time) time.Duration {
 	if d.jobs > 0 {
 		return later
@@ -76,8 +76,8 @@ func (d *database) open(now time.Time) time.Duration {
 	return later
 }
 
-// leaving reports whether the agent ends with this database, which is not open and need not be: there is none, or an attempt that began
-// after the agent was to end did not succeed. A transaction that is in the way ends soon, so the attempts go on until the caller's patience ends.
+// leaving reports whether the agent gives this unopened database up. There is no database, or an attempt that began after the agent was to
+// end has failed. A transaction that is in the way ends soon, so the attempts go on until the caller's patience ends.
 func (d *database) leaving() bool {
 	d.mu.Lock()
 	ending, abandoned, fenced := !d.ending.IsZero(), d.abandoned, d.phase == gate.Fenced
@@ -105,7 +105,7 @@ func (d *database) endedSince(t time.Time) bool {
 	return d.ending.After(t)
 }
 
-// take begins with what was found by an attempt that began at began.
+// take starts with the result of an attempt that began at began.
 func (d *database) take(o *opening, err error, began time.Time) {
 	d.tried, d.nowhere, d.inUse = true, false, errors.Is(err, errInUse)
 	var stop *stopError
@@ -180,13 +180,13 @@ func (d *database) take(o *opening, err error, began time.Time) {
 	d.enter(gate.Open, "")
 }
 
-// begin sends the first group: the whole database if the replica is empty, what differs if the database is ahead, and behind a fence page 1 as
-// it is, so that nothing that others have on their way can be taken for the file behind the fence.
+// begin sends the first group: the whole database if the replica is empty, the difference if the database is ahead. Behind a fence it is
+// page 1 unchanged, so that no upload of another agent can be taken for the file behind the fence.
 func (d *database) begin(o *opening) error {
 	var err error
 	for tries := range 500 {
 		if tries > 0 {
-			d.agent.cfg.Files.Pause(2 * time.Millisecond) // connections that are in the way are in a transaction, for which nobody waits yet
+			d.agent.cfg.Files.Pause(2 * time.Millisecond) // other connections are in a transaction, and no commit waits for it yet
 		}
 		var changed, g *capture.Group
 		changed, err = o.files.Capture()
@@ -207,7 +207,7 @@ func (d *database) begin(o *opening) error {
 			return err
 		}
 		if err == nil {
-			g.Before = 0 // it leads from the replica's head to here, whatever was captured before
+			g.Before = 0 // it leads from the replica's head to here, after any earlier captures
 			d.ship(g)
 			return nil
 		}
@@ -239,7 +239,7 @@ func (d *database) ask(ctx context.Context, f func(ctx context.Context) error) e
 	return f(ctx)
 }
 
-// readState reads what this disk knows: false if there is nothing, or what there is is damaged.
+// readState reads this disk's knowledge of the replica: false if there is none, or it is damaged.
 func (d *database) readState() (k known, ok bool, err error) {
 	b, err := d.agent.cfg.FS.ReadFile(filepath.Join(d.side, "state"))
 	if errors.Is(err, fs.ErrNotExist) {

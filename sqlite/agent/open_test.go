@@ -16,8 +16,8 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
-// TestWhenOpeningIsTried: at once when a file comes where there was none, and when the agent ends; otherwise after the pause that the last attempt has
-// set, and never while another one is under way.
+// TestWhenOpeningIsTried: at once when a file appears, and when the agent ends. Otherwise it is tried after the pause that the last attempt
+// has set, and never during another attempt.
 func TestWhenOpeningIsTried(t *testing.T) {
 	h := newRig(t).byHand(gate.Archive)
 	h.turn()

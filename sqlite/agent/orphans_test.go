@@ -66,7 +66,7 @@ func page(n byte) []byte {
 	return p
 }
 
-// TestWhichFilesAreOrphans: those of level 0 up to the chain's end that the chain does not have. What lies behind its end may become part of it.
+// TestWhichFilesAreOrphans: those of level 0 up to the chain's end that the chain does not have. A file behind its end may become part of it.
 func TestWhichFilesAreOrphans(t *testing.T) {
 	group := func(min, max replica.TXID) replica.File { return replica.File{Min: min, Max: max} }
 	c := &replica.Chain{Head: replica.Head{TXID: 9}, Files: []replica.File{group(5, 5), group(6, 9), {Level: 1, Min: 3, Max: 4}}}

@@ -14,7 +14,7 @@ type Outcome struct {
 	// TXID and Time are those of the newest state that is stored, as far as this agent knows; zero: none.
 	TXID replica.TXID
 	Time time.Time
-	// Why says what is not stored, and the reason; "": everything is.
+	// Why names the unstored part and the reason; "": everything is stored.
 	Why string
 	// Unfenced: another agent could have written to the replica unnoticed (Target.SingleWriter).
 	Unfenced bool

@@ -20,7 +20,7 @@ func newRegistry() registry {
 		stores: map[string]*database{}, above: map[string]*database{}}
 }
 
-// refuse returns an error if d is a database that is there already, or has the replica of another one, or one below or above it. The error names both.
+// refuse returns an error if d is known already, or has the replica of another database, or one below or above it. The error names both.
 func (r *registry) refuse(d *database) error {
 	named := d.place.Named
 	other := r.paths[d.place.Path]
@@ -89,7 +89,7 @@ func (r *registry) find(path string) *database {
 	return nil
 }
 
-// Check returns an error if two targets are one database, or would be kept in one place, or if a target cannot be kept at all. It reads directories
+// Check returns an error if two targets are one database or would be kept in one place, or if a target cannot be kept. It reads directories
 // and asks no bucket. Start and Add check as well; a command that touches anything before them calls Check first.
 func Check(targets []Target) error {
 	r := newRegistry()

@@ -36,8 +36,8 @@ func (r *requests) turn() time.Time {
 	return now
 }
 
-// gather stretches the time for which commits are gathered once three quarters of the month's requests are made: what is left is then
-// spread over what is left of the month.
+// gather stretches the gathering time of commits once three quarters of the month's requests are made. The remaining requests are then
+// spread over the rest of the month.
 func (r *requests) gather(least time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -40,7 +40,7 @@ func TestTheMonthsRequestsAreSpread(t *testing.T) {
 	}
 }
 
-// TestAMonthHasItsOwnRequests: what was asked before it began does not count, wherever on earth the clock is.
+// TestAMonthHasItsOwnRequests: requests from before it began do not count, in any time zone.
 func TestAMonthHasItsOwnRequests(t *testing.T) {
 	var m clock.Manual
 	m.Jump(time.Date(2026, 2, 28, 23, 59, 59, 0, time.UTC).Sub(time.Unix(0, 0)))

@@ -16,8 +16,8 @@ type sleep struct {
 	pause time.Duration
 }
 
-// rest ends the loop if nothing came meanwhile: true if it has ended. The files are closed if no connection has them, and otherwise stay open
-// without a mark, so that others may checkpoint as they like: what happens meanwhile is counted by the index.
+// rest ends the loop if no event came meanwhile: true if it has ended. The files are closed if no connection has them. Otherwise they stay
+// open without a mark, so that other programs may checkpoint as they like; the index counts later commits.
 func (d *database) rest() bool {
 	d.mu.Lock()
 	if d.ended && !d.running {
@@ -109,7 +109,7 @@ func (d *database) captureNow() {
 	d.first = d.now()
 }
 
-// conclude ends the loop for good. If everything is stored, what the disk has is made durable and the next agent on it needs no fence.
+// conclude ends the loop for good. If everything is stored, the disk's state is made durable and the next agent on it needs no fence.
 func (d *database) conclude() {
 	d.outcome = d.conclusion()
 	d.enter(gate.Stopping, "the agent has stopped")
@@ -129,7 +129,7 @@ func (d *database) conclude() {
 	d.end()
 }
 
-// finish stores what there is and ends the loop; what is not stored when ctx ends is an error.
+// finish stores the rest and ends the loop; unstored commits when ctx ends are an error.
 func (d *database) finish(ctx context.Context) error {
 	d.mu.Lock()
 	d.ending = d.now()

@@ -19,7 +19,7 @@ func resting(t *testing.T) (h *hand, r *rig, exec func(text string), leave func(
 	return h, r, func(text string) { r.exec(db, text) }, func() { db.Close() }
 }
 
-// TestWhatKeepsADatabaseFromResting: whatever came between the loop's last look and its end.
+// TestWhatKeepsADatabaseFromResting: any event between the loop's last look and its end.
 func TestWhatKeepsADatabaseFromResting(t *testing.T) {
 	h, _, exec, leave := resting(t)
 	for name, c := range map[string]struct{ set, reset func() }{

@@ -17,9 +17,10 @@ const (
 	holdBackFor = 8 * time.Millisecond
 	// restartMostPause is how long after a try the next is, at most, while transactions do not wait.
 	restartMostPause = 100 * time.Millisecond
-	// letAgain is between two that are let go: one that is not in use keeps the messages, and holds some hundred.
+	// letAgain separates two waiting connections that are released. An idle connection buffers a few hundred messages, so releasing them
+	// together would block the gate.
 	letAgain = 4 * time.Millisecond
-	// giveWayAfter is how long somebody's checkpoint waits for the mark; lookForOthers how often that is looked for.
+	// giveWayAfter is how long another program's checkpoint waits for the mark; lookForOthers is the interval of looking for one.
 	giveWayAfter  = 10 * time.Millisecond
 	lookForOthers = 25 * time.Millisecond
 )
@@ -30,11 +31,11 @@ type holding struct {
 	next  time.Time // not before
 	tried time.Time
 	pause time.Duration // after a try that failed while transactions did not wait
-	let   time.Time     // when one was let go last
+	let   time.Time     // when a connection was last released
 	back  time.Time     // since when the last commit is held back; zero: none is
 }
 
-// restart starts the WAL anew, if it is long enough and nobody uses it. It returns when it is to be tried again.
+// restart starts the WAL anew, if it is long enough and unused. It returns the time until the next try.
 func (d *database) restart(now time.Time) time.Duration {
 	if d.files == nil || !d.files.Awake() {
 		return later
@@ -69,7 +70,7 @@ func (d *database) restart(now time.Time) time.Duration {
 		}
 	}
 	if int64(frames)*int64(d.files.State().PageSize) > d.agent.cfg.MaxUnstored && d.files.Held() && len(d.ships) > 0 && now.Sub(d.ships[0].made) > 2*holdMost && !d.somebodyWaits() {
-		// The bucket does not take it. The disk may be memory: what the WAL loses is found by reading the database.
+		// The bucket does not take it. The disk may be memory: commits lost from the WAL are found by reading the database.
 		d.log.Warn("the WAL is let go of; what is not stored is found by reading the database", "frames", frames)
 		d.files.Loose()
 	}
@@ -99,8 +100,9 @@ func (d *database) between(held bool) time.Duration {
 	return max(d.holding.pause, time.Millisecond)
 }
 
-// holdBack returns the waiter that is answered last, some milliseconds after the others, while transactions wait. Each of them copies the WAL when its
-// commit returns, as far as nobody reads it: of twenty that return at once all are in each other's way, and nobody comes to copy the rest.
+// holdBack returns the waiter that is answered last, some milliseconds after the others, while transactions wait. Each connection copies
+// the WAL when its commit returns, as far as no reader needs it. Of twenty that return at once each blocks the others, and the rest is
+// never copied.
 func (d *database) holdBack(now time.Time) (last *waiter) {
 	if d.holding.since.IsZero() {
 		d.holding.back = time.Time{}
@@ -126,8 +128,8 @@ func (d *database) holdBack(now time.Time) (last *waiter) {
 	return last
 }
 
-// giveWay lets the mark go for somebody else's checkpoint, once it is clear that it waits for it and everything is captured: nobody can commit
-// meanwhile, and the index counts what is committed afterwards. Otherwise all would wait until that one's busy handler gives up.
+// giveWay releases the mark for another program's checkpoint, once it clearly waits for it and everything is captured. No program can
+// commit meanwhile, and the index counts later commits. Otherwise all would wait until that program's busy handler gives up.
 func (d *database) giveWay(now time.Time) time.Duration {
 	if d.blocking.IsZero() {
 		d.blocking = now
@@ -164,8 +166,8 @@ func (d *database) release(next time.Time) {
 	}
 }
 
-// letOneGo lets a connection begin what it waits to begin, while the others wait on: what it commits is copied with all that was left when the last of
-// the others ended, each in the next one's way, and nobody else will come to copy it. Which of them waits is not known here, so it is any.
+// letOneGo releases one connection while the others wait on. Its commit copies the frames that were left when the last of the others ended,
+// each blocking the next; no other connection will copy them. The agent does not know which connection waits to write, so it picks any.
 func (d *database) letOneGo() {
 	d.mu.Lock()
 	s := d.state()

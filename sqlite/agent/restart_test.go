@@ -9,9 +9,9 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/gate"
 )
 
-// TestOneIsLetGoWhenNobodyIsLeftToCopy: transactions wait so that the WAL can be started anew, but the last commit before was not copied, and those who
-// would copy it wait as well. One is let go: what it commits is copied with the rest, and all go on at once. Without that they wait a quarter of a
-// second for nothing, every two seconds.
+// TestOneIsLetGoWhenNobodyIsLeftToCopy: transactions wait so that the WAL can be started anew. The last commit was not copied, and the
+// connections that would copy it wait as well. One is released: its commit is copied with the rest, and all go on at once. Without that
+// they wait a quarter of a second for nothing, every two seconds.
 func TestOneIsLetGoWhenNobodyIsLeftToCopy(t *testing.T) {
 	r := newRig(t)
 	a := r.start(gate.Local)

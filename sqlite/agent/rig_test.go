@@ -225,7 +225,7 @@ func (r *rig) lost(a *Agent, want string) {
 	}
 }
 
-// close ends an agent, and returns how its database ended. Whatever the agent has reserved is given back.
+// close ends an agent, and returns how its database ended. All of the agent's reservations are given back.
 func (r *rig) close(a *Agent) Outcome {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(r.t))
@@ -435,8 +435,8 @@ func (r *rig) announced(db executor, e *ext, text string) gate.Code {
 	return e.commitAt(p)
 }
 
-// quiet fails the test if the agent has said that a commit was not announced, or anything else. On a machine that is so busy that an
-// announcement came late by itself, the agent is right to say so, and the test shows nothing.
+// quiet fails the test if the agent has said that a commit was not announced, or anything else. A machine may be so busy that an
+// announcement came late by itself. Then the agent is right to say so, and the test shows nothing.
 func (r *rig) quiet(a *Agent) {
 	r.t.Helper()
 	kinds, fault := alarms(a), a.Fault()

@@ -167,8 +167,8 @@ func TestARefusedDatabaseIsNotSwitched(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotCapturedIsSaid: a program that leaves WAL mode is not fought, and what it writes then is said to be stored nowhere, at once and
-// at the end; when it comes back everything is stored.
+// TestWhatIsNotCapturedIsSaid: a program that leaves WAL mode is not fought, and its writes are reported as stored nowhere, at once and at
+// the end. When it comes back everything is stored.
 func TestWhatIsNotCapturedIsSaid(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		t.Run(fmt.Sprint("it comes back: ", back), func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestAModeThatIsLeftIsSaid(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoDatabaseIsSaid: the start fails at once, and so does a caller who waits for what cannot come.
+// TestWhatIsNoDatabaseIsSaid: the start fails at once, and so does a caller that waits in vain.
 func TestWhatIsNoDatabaseIsSaid(t *testing.T) {
 	for name, make := range map[string]func(path string) error{
 		"text":      func(p string) error { return os.WriteFile(p, []byte(strings.Repeat("no database ", 20)), 0o600) },
@@ -275,8 +275,8 @@ func TestNoDatabaseIsSaid(t *testing.T) {
 	r.lost(a, "nothing was ever committed")
 }
 
-// TestAStoreThatNeverAnswersIsFinal at the start, while one that fails for a moment is tried again: a line when that begins, one a minute, one
-// when it ends.
+// TestAStoreThatNeverAnswersIsFinal at the start, while one that fails for a moment is tried again. There is a line when that begins, one a
+// minute, and one when it ends.
 func TestAStoreThatNeverAnswersIsFinal(t *testing.T) {
 	r := saying(t)
 	r.exec(r.connect(), "create table t (x)")
@@ -292,7 +292,7 @@ func TestAStoreThatNeverAnswersIsFinal(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 		err := a.Settled(ctx)
 		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), r.path) {
-			// Reading may be allowed and writing not: then the caller who waits is told.
+			// Reading may be allowed and writing not: then the waiting caller is told.
 			if _, err = a.Sync(ctx, r.path); err == nil || ctx.Err() != nil {
 				t.Errorf("%s: the start says %v", name, err)
 			}

@@ -46,13 +46,13 @@ type ship struct {
 	branch       bool
 }
 
-// ship makes a file of what was captured and sends it.
+// ship makes a file of a captured group and sends it.
 func (d *database) ship(g *capture.Group) {
 	if g.Before != 0 && replica.Checksum(g.Before) != d.head.Post {
 		d.fail(errors.New("what was captured does not follow what is stored"))
 		return
 	}
-	if d.target.Ack == gate.Archive && g.Before != 0 { // else it is the first of this agent, and has what was committed before
+	if d.target.Ack == gate.Archive && g.Before != 0 { // else it is the first of this agent, and has the earlier commits
 		d.witness.captured(g, d.now())
 	}
 	d.seq++
@@ -146,7 +146,7 @@ func (d *database) complete(ctx context.Context, s *ship) error {
 	}
 	if s.branch {
 		if err := restore.RemoveRecord(d.agent.cfg.FS, d.target.Path); err != nil {
-			d.log.Warn("remove the record of a restore", "err", err) // it says what is true, and is judged beside the state
+			d.log.Warn("remove the record of a restore", "err", err) // it is true, and is judged beside the state
 		}
 	}
 	return nil
@@ -278,7 +278,7 @@ func (d *database) landed(s *ship, err error) {
 	}
 }
 
-// fail drops what is on its way, because nothing can follow it, and begins anew: with a takeover, and whatever differs then.
+// fail drops the uploads in flight, because no file can follow them, and begins anew: with a takeover, and the difference then.
 func (d *database) fail(err error) {
 	d.trouble(err)
 	d.log.Error("the database is read again", "err", err)

@@ -21,8 +21,8 @@ func (h *hand) commit() *ship {
 	return h.ships[len(h.ships)-1]
 }
 
-// TestGroupsCountInTheirOrder: a group is stored when all before it are, whichever upload ends first, and the file of a level is sent when the group at
-// its end is stored.
+// TestGroupsCountInTheirOrder: a group is stored when all before it are, in any order of uploads. The file of a level is sent when the
+// group at its end is stored.
 func TestGroupsCountInTheirOrder(t *testing.T) {
 	r := newRig(t)
 	db := r.connect()
@@ -114,7 +114,7 @@ func TestAGroupThatFollowsSomethingElseIsNotSent(t *testing.T) {
 	}
 }
 
-// TestTheFirstGroupOfAnAgentIsNoCommit without the extension: it has what was committed before.
+// TestTheFirstGroupOfAnAgentIsNoCommit without the extension: it has the earlier commits.
 func TestTheFirstGroupOfAnAgentIsNoCommit(t *testing.T) {
 	for _, ack := range []gate.Ack{gate.Archive, gate.Local} {
 		r := newRig(t)

@@ -12,8 +12,8 @@ import (
 
 // known is what this disk knows of a replica: the file `state` beside the database (docs/formats/sqlite.md).
 type known struct {
-	Owner    uint64 // who wrote to the replica from this disk
-	Next     uint64 // who was about to take it over from this disk, which had compared itself with TXID and Checksum; 0: nobody
+	Owner    uint64 // the owner that wrote to the replica from this disk
+	Next     uint64 // the owner about to take over from this disk, which had compared itself with TXID and Checksum; 0: none
 	TXID     replica.TXID
 	Checksum replica.Checksum // of the database there
 	Boot     string           // the kernel's boot id when it was written

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
-// survey is what a look at database and replica has brought: the view, and what the decision is carried out with. It has to be closed.
+// survey is the result of a look at database and replica: the view, and the means to carry out the decision. It has to be closed.
 type survey struct {
 	view
 	files   *capture.Database // nil: there is no database that can be followed
@@ -43,7 +43,7 @@ func (d *database) survey(ctx context.Context) (_ *survey, err error) {
 	}
 	if err := d.ask(ctx, func(ctx context.Context) error { return d.lookThere(ctx, s) }); err != nil {
 		if s.unread != nil {
-			err = s.unread // it is true whatever lies there
+			err = s.unread // it holds for any content there
 		}
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (d *database) lookAtLast(ctx context.Context, s *survey) error {
 	switch {
 	case last.Max == t.group:
 		t.groupBy = h.NodeID
-	case end.Fence: // whose group lies before it is not known
+	case end.Fence: // the group before it may be any owner's
 	case t.head.Owner != 0:
 		t.groupBy = t.head.Owner
 	default:
@@ -191,8 +191,9 @@ func (d *database) lookAtLast(ctx context.Context, s *survey) error {
 	return nil
 }
 
-// lastWhole finds the last present file that fits and whose head and end are what they should be, and returns its header. Those that are not
-// are no longer present then. A file without a Max: there is none. Of two that end at one TXID it is the one of the lower level, which comes first.
+// lastWhole finds the last present file that fits and has the expected head and end, and returns its header. Those that are not are no
+// longer present then. A file without a Max: there is none. Of two that end at one TXID it is the one of the lower level, which comes
+// first.
 func (d *database) lastWhole(ctx context.Context, s *survey, fits func(f replica.File) bool) (last replica.File, h replica.Header, err error) {
 	for {
 		last = replica.File{}

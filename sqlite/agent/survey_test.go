@@ -223,7 +223,7 @@ func (s *rewriting) List(ctx context.Context, prefix, after string) iter.Seq2[ob
 	}
 }
 
-// TestWhatKeepsALookFromItsEnd: a disk or a store that fails. A file that is no database is named whatever the store says.
+// TestWhatKeepsALookFromItsEnd: a disk or a store that fails. A file that is no database is named, with any answer of the store.
 func TestWhatKeepsALookFromItsEnd(t *testing.T) {
 	text := []byte(strings.Repeat("no database ", 20))
 	for name, c := range map[string]struct {
@@ -277,8 +277,8 @@ func (f failing) Free(dir string) (uint64, error) {
 	return f.FS.Free(dir)
 }
 
-// TestFilesThatAreKeptAsideHaveOneName: a database, its WAL and what else lies beside it. What an attempt left behind that ended in between gets the name
-// of the database that went before it.
+// TestFilesThatAreKeptAsideHaveOneName: a database, its WAL and what else lies beside it. Files left by an interrupted attempt get the name
+// of the database that went before them.
 func TestFilesThatAreKeptAsideHaveOneName(t *testing.T) {
 	const now = ".aside-20260301T120000.000Z"
 	for name, c := range map[string]struct {

@@ -14,14 +14,14 @@ import (
 // confirmEvery is for how long a store that takes uploads is believed to be the one it was. A file:// store says it at each call besides.
 const confirmEvery = time.Minute
 
-// swappedError says that the store at the replica's place is not the one that the replica was in. It is an objstore.ErrSwapped.
+// swappedError says that the store at the replica's place is not the replica's own store. It is an objstore.ErrSwapped.
 type swappedError struct{ text string }
 
 func (e *swappedError) Error() string { return e.text }
 func (e *swappedError) Unwrap() error { return objstore.ErrSwapped }
 
-// confirm asks the store for the replica's identity before an upload counts as stored: after a failure, and when the last time was a minute ago.
-// An idle database asks nothing. It sets s.confirmed.
+// confirm asks the store for the replica's identity before an upload counts as stored. It asks after a failure, and a minute after the last
+// answer. An idle database asks nothing. It sets s.confirmed.
 func (d *database) confirm(ctx context.Context, s *ship) error {
 	d.mu.Lock()
 	due := d.confirmed.IsZero() || d.now().Sub(d.confirmed) >= confirmEvery || d.now().Before(d.confirmed)
@@ -42,8 +42,8 @@ func (d *database) confirm(ctx context.Context, s *ship) error {
 	return nil
 }
 
-// unsure reports whether the store is being asked who it is, because something was stored since it was asked last: the outcome is to be true of the
-// replica's own store. It is asked once, at the end; a store that does not answer has taken what it was given.
+// unsure reports whether the store is being asked for its identity, because an upload was stored since the last question. The outcome must
+// hold for the replica's own store. It is asked once, at the end; a store that does not answer has taken the uploads.
 func (d *database) unsure() bool {
 	if d.asked || d.files == nil || d.replicaID == "" || d.stored.TXID <= d.sure.TXID {
 		return false
@@ -79,8 +79,8 @@ func (d *database) sameStore(ctx context.Context, identity string, do func(ctx c
 	return &swappedError{fmt.Sprintf("%s is not the store that it was: its identity is %s, and was %s; give the right one back", d.target.URL, found, identity)}
 }
 
-// swapped is called when the store turns out to be another one: nothing more is acknowledged, what may be lost is named, and the database is taken
-// over again when the right store is back. It has the whole database, so what is missing there is shipped anew then.
+// swapped is called when the store turns out to be another one. Commits are no longer acknowledged, and the possibly lost ones are named.
+// The database is taken over again when the right store is back. It has all data, so missing files are shipped anew then.
 func (d *database) swapped(err error) {
 	text := err.Error()
 	if d.stored.TXID > d.sure.TXID {

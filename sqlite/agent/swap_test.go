@@ -67,9 +67,9 @@ func (w *swappable) DeleteAll(ctx context.Context, prefix string) error {
 	return w.at().DeleteAll(ctx, prefix)
 }
 
-// TestASwappedBucketStoresNothing: emptied, or another one; after a failure, and after a minute. What was acknowledged since the last
-// look is named. When the right one is back everything that is missing there is shipped anew, and it goes on. Commits say where they end: one that
-// does not is taken for a commit without the extension once a busy machine has let its time go by.
+// TestASwappedBucketStoresNothing: emptied, or another one; after a failure, and after a minute. The commits acknowledged since the last
+// look are named. When the right one is back everything that is missing there is shipped anew, and it goes on. Commits say where they end. One
+// that does not is taken for a commit without the extension once a busy machine has let its time go by.
 func TestASwappedBucketStoresNothing(t *testing.T) {
 	for name, other := range map[string]bool{"emptied": false, "other": true} {
 		for _, failure := range []bool{true, false} {

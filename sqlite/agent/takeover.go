@@ -96,8 +96,8 @@ func (d *database) carryOut(ctx context.Context, s *survey, dec decision) (*open
 		d.announce(dec)
 		return o, d.writeState(known{Owner: o.owner})
 	case toResume:
-		// Nothing of this owner's is on its way. But a copy of this disk may do the same at this moment, so the first group is sent alone, under
-		// a number of its own: of the two one gets the name.
+		// This owner has no uploads in flight. But a copy of this disk may do the same at this moment. So the first group is sent alone,
+		// under a number of its own: only one of the two gets the name.
 		o.resumed = true
 		head := s.chain.Head
 		return o, d.writeState(known{Owner: head.Owner, Next: o.owner, TXID: head.TXID, Checksum: head.Post})
@@ -116,7 +116,7 @@ type waitError struct {
 func (e *waitError) Error() string { return e.text }
 func (e *waitError) Unwrap() error { return e.why }
 
-// announce says what was decided, when it is certain.
+// announce logs the decision, when it is certain.
 func (d *database) announce(dec decision) {
 	switch {
 	case dec.says == "":
@@ -130,13 +130,13 @@ func (d *database) announce(dec decision) {
 // goOn fences and goes on with the database that is here.
 func (d *database) goOn(ctx context.Context, s *survey, o *opening, dec decision) (*opening, error) {
 	chain := *s.chain
-	if chain.Head = s.there.head; chain.Head.Post == 0 { // nobody knows what the damaged end was
+	if chain.Head = s.there.head; chain.Head.Post == 0 { // the content of the damaged end is unknown
 		chain.Head.Post = s.here.sum
 	}
 	if chain.Head.Pages == 0 {
 		chain.Head.Pages, chain.Head.PageSize = o.files.State().Pages, o.files.State().PageSize
 	}
-	// The state says what was compared before the fence says who goes on: whichever of the two is found behind a crash in between.
+	// The state records the comparison before the fence names the new owner: after a crash in between, either is consistent.
 	k := known{Next: o.owner, TXID: chain.Head.TXID, Checksum: chain.Head.Post}
 	if s.mine() {
 		// The fence may fail. The next attempt must still know that the machine was started anew since this disk wrote last.
@@ -172,7 +172,7 @@ func (d *database) without(files []replica.File, faults []*replica.Fault) []repl
 	})
 }
 
-// replace restores the replica's newest state, takes the replica over, and puts the database in the place of the one that is there, which is
+// replace restores the replica's newest state, takes the replica over, and puts the database in the place of the existing one, which is
 // kept aside.
 func (d *database) replace(ctx context.Context, s *survey, o *opening, dec decision) (*opening, error) {
 	r := d.target.Replica
@@ -191,7 +191,7 @@ func (d *database) replace(ctx context.Context, s *survey, o *opening, dec decis
 	if err := s.unchanged(); err != nil {
 		return nil, err
 	}
-	// COMMIT POINT: the previous owner stores nothing more. What it stored since the restore began is brought in below.
+	// COMMIT POINT: the previous owner stores nothing more. Its files stored since the restore began are added below.
 	if err := d.ask(ctx, func(ctx context.Context) (err error) { o.chain, err = r.TakeOver(ctx, o.owner); return }); err != nil {
 		return nil, err
 	}
@@ -265,7 +265,7 @@ func (s *survey) unchanged() error {
 		return fmt.Errorf("%s was opened by another program: %w", s.path, replica.ErrMoved)
 	}
 	if s.files.Rollback() {
-		return nil // nobody can write to it
+		return nil // no program can write to it
 	}
 	g, err := s.files.Capture()
 	if g != nil {
@@ -275,8 +275,8 @@ func (s *survey) unchanged() error {
 	return err
 }
 
-// setAside renames what is at the database's path, so that nobody takes it for the replica's state and nothing in it is lost. It returns the new
-// name; "": there was nothing. No program may have it open. The database goes first: its WAL alone is found again.
+// setAside renames the files at the database's path, so that no program takes them for the replica's state and no data is lost. It returns
+// the new name; "": there was nothing. No program may have it open. The database goes first: its WAL alone is found again.
 func (d *database) setAside(suffix string) (kept string, err error) {
 	path, f := d.target.Path, d.agent.cfg.FS
 	names, err := f.List(filepath.Dir(path))

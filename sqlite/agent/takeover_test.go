@@ -206,7 +206,7 @@ func TestADamagedReplicaIsStoredAnew(t *testing.T) {
 				}
 			}
 			if killed && name == "gone" {
-				continue // nobody knows that it was there: the chain ends before it
+				continue // its existence is unknown: the chain ends before it
 			}
 			a := r.start(gate.Archive)
 			db := r.connect()
@@ -268,7 +268,7 @@ func TestHoldsADatabase(t *testing.T) {
 	if path == "" {
 		return
 	}
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)") // the agent takes each lock for a moment to see who has it
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)") // the agent takes each lock for a moment to find its holder
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,8 +303,8 @@ func (r *rig) holder() *proctest.Process {
 	return p
 }
 
-// TestAFencedOwnerIsRenamedWhenNoProgramHasIt: writes are refused at once; the files keep their name while a program has them open, and get another
-// when it has ended, by this agent, at its own end at the latest, or by the next.
+// TestAFencedOwnerIsRenamedWhenNoProgramHasIt: writes are refused at once. The files keep their name while a program has them open. This
+// agent renames them when it has ended, at its own end at the latest, or the next agent does.
 func TestAFencedOwnerIsRenamedWhenNoProgramHasIt(t *testing.T) {
 	const soon, atEnd, next = "soon", "at the agent's end", "by the next agent"
 	for _, when := range []string{soon, atEnd, next} {

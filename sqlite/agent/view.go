@@ -43,7 +43,7 @@ type View struct {
 	Puts, PutBytes, PutFailures int64
 }
 
-// said is what the loop has last told of itself, for View.
+// said is the loop's last report of itself, for View.
 type said struct {
 	captured, stored replica.TXID
 	storedAt         time.Time

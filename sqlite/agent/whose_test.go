@@ -7,8 +7,8 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 )
 
-// TestWhoWroteLast: this disk was the last to write if the last group is its own, or the fence at the end, or if it began the replica and no other
-// agent has taken that over. Everything else belongs to another disk.
+// TestWhoWroteLast: this disk was the last to write if the last group is its own, or the fence at the end. It also was if it began the
+// replica and no other agent has taken that over. Everything else belongs to another disk.
 func TestWhoWroteLast(t *testing.T) {
 	const next = 12
 	// began is a disk whose agent has begun a replica and was killed, and whose only group cannot be read.
@@ -75,8 +75,8 @@ func TestWhereAStateComesFrom(t *testing.T) {
 	}
 }
 
-// TestWhatTheReplicaHasPassed: a database is an earlier state of its replica if a file there ends with it, or if it is what this disk stored and made
-// durable.
+// TestWhatTheReplicaHasPassed: a database is an earlier state of its replica if a file there ends with it. It also is if this disk stored
+// it and made it durable.
 func TestWhatTheReplicaHasPassed(t *testing.T) {
 	ended := func(v *view) {
 		v.here.sum = other

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// witnessGrace is how long after its capture a commit may be announced, where a connection has the extension: the message is sent right behind
-	// the commit.
+	// witnessGrace is how long after its capture a commit may be announced by a connection with the extension. The message is sent directly
+	// after the commit.
 	witnessGrace = 200 * time.Millisecond
-	// witnessExcuse is how far from a commit's capture a message may lie that explains it without naming it: a connection's end, a commit under
-	// ack local, or one of a connection that has the database for itself.
+	// witnessExcuse is the largest distance from a commit's capture to a message that explains it without naming it. Such messages are a
+	// connection's end, a commit under ack local, or one with exclusive access.
 	witnessExcuse = 2 * time.Second
 	// witnessMost bounds what is kept of announcements and of commits that are not explained yet.
 	witnessMost = 4096

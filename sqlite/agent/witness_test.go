@@ -49,8 +49,8 @@ func TestCommitsAreToldApart(t *testing.T) {
 	}
 }
 
-// TestACommitWithoutTheExtensionIsSaid at the first one, under archive and not under local, beside connections that have it and without any; where it is
-// required, the agent is to be ended.
+// TestACommitWithoutTheExtensionIsSaid at the first one, under archive and not under local, beside connections that have it and without
+// any. Where it is required, the agent is to be ended.
 func TestACommitWithoutTheExtensionIsSaid(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		for _, ack := range []gate.Ack{gate.Local, gate.Archive} {
@@ -183,8 +183,8 @@ func TestAWitnessIsBounded(t *testing.T) {
 	}
 }
 
-// TestWhatAMessageExplains: one that names the place of a commit is an announcement, one of a connection that has the database for itself explains what
-// is near in time. Callers of Sync, and databases under ack local, explain nothing.
+// TestWhatAMessageExplains: one that names the place of a commit is an announcement. One of a connection with exclusive access explains
+// commits near in time. Callers of Sync, and databases under ack local, explain nothing.
 func TestWhatAMessageExplains(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	conn := gate.NewConn(gate.Hello{}, nil)

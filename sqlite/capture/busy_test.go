@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestALargeDatabaseThatIsOpen: what Open reads and nobody takes leaves no pin behind, or no group of the whole database could be made while a
-// connection shares the index.
+// TestALargeDatabaseThatIsOpen: an unused group of Open leaves no pin behind. Otherwise no group of the whole database could be made while
+// a connection shares the index.
 func TestALargeDatabaseThatIsOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.db")
 	db := connect(t, path)
@@ -64,7 +64,7 @@ func TestNobodyWritesWhileAllIsCaptured(t *testing.T) {
 	}
 }
 
-// TestAPinThatReadersShare: who reads while a group is pinned has its mark, and keeps it. The next group takes another.
+// TestAPinThatReadersShare: a reader that comes while a group is pinned has its mark, and keeps it. The next group takes another.
 func TestAPinThatReadersShare(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.db")
 	db, reader := connect(t, path), connect(t, path)

@@ -1,8 +1,8 @@
-// Package capture takes what was committed to a SQLite database out of its files, in groups: the pages that changed since the group
-// before, with the database's checksum before and after. It keeps one checksum of every page in memory, and so finds out
-// what changed also where the WAL does not tell.
+// Package capture takes commits out of a SQLite database's files, in groups. A group is the pages that changed since the last group, with
+// the database's checksum before and after. It keeps one checksum of every page in memory, so it finds changes also where the WAL does not
+// show them.
 //
-// It knows no bucket and no name, decides not when something is captured, and writes nothing.
+// It knows no bucket and no name, does not decide when to capture, and writes nothing.
 package capture
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
-// ErrChanged: what was to be read was overwritten meanwhile; the next Capture finds what there is then. Transient.
+// ErrChanged: the pages to be read were overwritten meanwhile; the next Capture reads the new ones. Transient.
 var ErrChanged = errors.New("the database changed while it was read")
 
 // State is a committed state of a database.
@@ -36,12 +36,12 @@ type Database struct {
 	lone  bool // one connection has the database for itself
 
 	state   State
-	sums    []uint64  // CRC of each page; 0: the lock page, and what is not there
+	sums    []uint64  // CRC of each page; 0: the lock page, and missing pages
 	frames  [2]uint32 // the WAL's running checksum at state
 	change  uint32    // the index's count of commits at state; of use if counted
 	counted bool      // state was read from the index
-	// anew reports that the WAL was empty at state and a mark has been held since: whatever salts it has next, its first frame follows
-	// state. Without that the salts alone tell: a WAL that has those of state was not started anew.
+	// anew reports that the WAL was empty at state and a mark has been held since. Its first frame then follows state, with any salts.
+	// Otherwise the salts decide: a WAL with those of state was not started anew.
 	anew   bool
 	latest map[uint32]uint32 // page → its newest frame in this WAL, up to state; nil if not known
 	pinned bool              // a group has a pin
@@ -91,7 +91,7 @@ func (d *Database) readAll() (*Database, error) {
 		d.by.Pause(time.Duration(min(tries, 5)) * time.Millisecond)
 		var g *Group
 		g, err = d.compare()
-		g.Release() // nobody reads it
+		g.Release() // it is not read
 	}
 	if err != nil {
 		d.files.Close()
@@ -122,23 +122,23 @@ func (d *Database) attach() error {
 // ErrMode: the database is in a journal mode that leaves nothing to capture.
 var ErrMode = errors.New("the database cannot be captured")
 
-// Close lets go of files, locks and marks; State and the checksums stay, and Reopen goes on from there.
+// Close releases files, locks and marks; State and the checksums stay for Reopen.
 func (d *Database) Close() { d.files.Close() }
 
-// Reopen opens the files again after Close, or because another file has taken the database's place. What changed meanwhile is found by
-// the next Capture.
+// Reopen opens the files again after Close, or because another file has taken the database's place. The next Capture finds the changes in
+// between.
 func (d *Database) Reopen() error {
 	d.files.Close()
 	d.latest, d.found, d.anew = nil, walfile.Header{}, false
 	return d.attach()
 }
 
-// State is what was captured last.
+// State is the last captured state.
 func (d *Database) State() State { return d.state }
 
-// Holds reports whether the WAL has, from a byte on and for so many bytes, the frames that a group with these pages was read from. Salts and a length
-// do not tell: after a power cut SQLite goes on in the same WAL, over frames that were lost. commit is the size of the database behind the group, in
-// pages: the group has none beyond. Pages of the group that are in no frame are not compared.
+// Holds reports whether the WAL has, at offset and for size bytes, the frames that a group with these pages was read from. Salts and a
+// length do not tell: after a power cut SQLite goes on in the same WAL, over frames that were lost. commit is the size of the database
+// behind the group, in pages: the group has none beyond. Pages of the group that are in no frame are not compared.
 func (d *Database) Holds(offset, size int64, pages map[uint32][]byte, commit uint32) (bool, error) {
 	h, err := d.header()
 	if err != nil || h.Salt != d.state.Salt {
@@ -168,14 +168,14 @@ func (d *Database) Holds(offset, size int64, pages map[uint32][]byte, commit uin
 	if !compared || end != commit {
 		return false, nil
 	}
-	// What programs have written since the state was captured does not count: a transaction that is done again has the same pages.
+	// Later writes of programs do not matter: a repeated transaction has the same pages.
 	return d.files.FrameOffset(d.state.Frame+1) >= offset+size, nil
 }
 
 // Awake reports whether connections share the database, so that it may change at any moment, and its files have to be held.
 func (d *Database) Awake() bool { return d.files.Live() || d.lone }
 
-// Pending is how many bytes of the WAL lie between a position and what was captured last.
+// Pending is the number of WAL bytes between a position and the last capture.
 func (d *Database) Pending(from walfile.Position) int64 {
 	if from.Salt != d.state.Salt || from.Frame > d.state.Frame {
 		return int64(d.state.Frame) * int64(d.state.PageSize)
@@ -183,8 +183,8 @@ func (d *Database) Pending(from walfile.Position) int64 {
 	return int64(d.state.Frame-from.Frame) * int64(d.state.PageSize)
 }
 
-// Hold tries to hold a mark, where connections share the index: without one the WAL may be started anew, and finding out what changed
-// means reading all of the database.
+// Hold tries to hold a mark, where connections share the index. Without a mark the WAL may be started anew, and the changes are found only
+// by reading all of the database.
 func (d *Database) Hold() error {
 	if err := d.files.Join(); err != nil {
 		return err
@@ -202,8 +202,8 @@ func (d *Database) Rest() error {
 	return d.files.Rest()
 }
 
-// Blocks reports whether somebody waits for what is held, and keeps others from writing while it does: a checkpoint that starts the WAL anew, or
-// a connection that wants the database for itself.
+// Blocks reports whether another program waits for our locks and blocks writers meanwhile. It is a checkpoint that starts the WAL anew, or
+// a connection that wants exclusive access.
 func (d *Database) Blocks() bool {
 	return d.files.Held() && (d.files.Checkpointing() || d.files.Wanted())
 }
@@ -211,7 +211,7 @@ func (d *Database) Blocks() bool {
 // Wanted reports whether a connection wants the database for itself: it waits for Close.
 func (d *Database) Wanted() bool { return d.files.Wanted() }
 
-// Loose lets the mark go, because the WAL has grown further than it may: what is lost from it is found by reading the database.
+// Loose releases the mark, because the WAL has grown too far: commits lost from it are found by reading the database.
 func (d *Database) Loose() error {
 	d.anew = false
 	return d.files.Release()
@@ -242,8 +242,8 @@ func (d *Database) WAL() (frames, copied uint32) {
 	return h.Frame, h.Copied
 }
 
-// Restart captures what is left and starts the WAL anew, if all of it was copied into the database and nobody uses it: walfile.ErrBusy
-// otherwise, beside what was captured, if anything was. Writers find the database locked meanwhile, a few milliseconds at most.
+// Restart captures the rest and starts the WAL anew, if all of it was copied into the database and it is unused. Otherwise it returns
+// walfile.ErrBusy, beside the captured group if there is one. Writers find the database locked meanwhile, a few milliseconds at most.
 func (d *Database) Restart() (g *Group, err error) {
 	if !d.files.Held() || d.pinned || d.files.Read() {
 		return nil, walfile.ErrBusy
@@ -271,7 +271,7 @@ func (d *Database) Restart() (g *Group, err error) {
 	return g, err
 }
 
-// lockWriters keeps others from writing, once who writes at the moment has ended: ErrBusy if that lasts.
+// lockWriters keeps others from writing, once the present writer has ended: ErrBusy if that lasts.
 func (d *Database) lockWriters() error {
 	for wait := 50 * time.Microsecond; ; wait *= 2 {
 		err := d.files.LockWriters()
@@ -297,8 +297,8 @@ func (d *Database) header() (h walfile.Header, err error) {
 	return h, err
 }
 
-// Capture returns what was committed since the last call, or nil. It is captured then, whatever becomes of the group. Transient errors
-// are walfile.ErrBusy and ErrChanged.
+// Capture returns the commits since the last call, or nil. They count as captured then, with any fate of the group. Transient errors are
+// walfile.ErrBusy and ErrChanged.
 func (d *Database) Capture() (*Group, error) {
 	again := d.files.Moved()
 	if d.resting && !again {
@@ -339,7 +339,7 @@ func (d *Database) Capture() (*Group, error) {
 			return d.compare()
 		}
 		if h.Frame == 0 {
-			// Nothing is in it yet. What will be follows only if nobody can start it anew before the next call.
+			// Nothing is in it yet. Its later frames follow state only if no program can start it anew before the next call.
 			if d.anew = d.files.Held(); d.anew {
 				d.state.Position, d.latest = h.Position, make(map[uint32]uint32)
 			}
@@ -358,9 +358,9 @@ func (d *Database) Capture() (*Group, error) {
 	return g, err
 }
 
-// first reports whether the WAL of h, another one than that of the state, is the next one and begins behind the state: the index counts
-// commits, over all WALs, and the commits in this one are as many as there were since. A recovery begins to count at 0, and so does the
-// index of the first connection to come; we keep both from happening unseen by sharing the index, and never go on from 0.
+// first reports whether the WAL of h, another one than the state's, is its successor and begins behind the state. The index counts commits
+// over all WALs, and this WAL must have as many as came since. A recovery begins to count at 0, and so does the index of the first
+// connection. Sharing the index keeps both from happening unseen, and we never continue from 0.
 func (d *Database) first(h walfile.Header) (bool, error) {
 	if !d.counted || d.change == 0 || h.Change < d.change || !d.files.Live() || h.Salt == d.state.Salt && h.Frame > 0 {
 		return false, nil
@@ -409,8 +409,9 @@ func (d *Database) frameGroup(from uint32, h walfile.Header) (*Group, error) {
 			g.Pages = append(g.Pages, Page{Number: page, Frame: frame})
 		}
 	}
-	// A page that was taken and freed in one transaction is in no frame: what the database has there, zeros most likely, belongs to it too. A database
-	// that became smaller in between and grew again has such pages where it had others: a checkpoint may have cut them off.
+	// A page that was taken and freed in one transaction is in no frame. Its content in the database, most likely zeros, belongs to the
+	// commit too. A database that became smaller in between and grew again has such pages where it had others: a checkpoint may have cut
+	// them off.
 	lock := walfile.LockPage(d.files.PageSize())
 	for page := least + 1; page <= h.Pages; page++ {
 		if newest[page] == 0 && page != lock {

@@ -82,8 +82,8 @@ func connect(t *testing.T, path string) *sql.DB {
 	return db
 }
 
-// TestGroupsAreTheDatabase plays connections that write, roll back, checkpoint, vacuum, close and come back, while groups are captured at any
-// moment and the WAL is started anew by whoever can: the groups, one after the other, are the database.
+// TestGroupsAreTheDatabase plays connections that write, roll back, checkpoint, vacuum, close and come back. Groups are captured at any
+// moment, and any process that can starts the WAL anew. The groups, one after the other, are the database.
 func TestGroupsAreTheDatabase(t *testing.T) {
 	for seed := range uint64(*seeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { follow(t, seed, 250) })
@@ -141,7 +141,7 @@ func follow(t *testing.T, seed uint64, steps int) {
 			db.Close()
 			conns[i] = nil
 		case k < 75 && seed%3 == 0:
-			d.Close() // asleep: whatever happens meanwhile is found by reading, or by counting
+			d.Close() // asleep: later changes are found by reading, or by counting
 			if err := d.Reopen(); err != nil && !errors.Is(err, walfile.ErrBusy) {
 				t.Fatal(err)
 			}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Checksum is LTX's of a database: the CRC-64/ISO of every page's number and content, all combined by exclusive or, with bit 63 set
+// Checksum is LTX's of a database: the CRC-64/ISO of every page's number and content, combined by exclusive or, with bit 63 set
 // (github.com/superfly/ltx, README, "Checksum").
 type Checksum uint64
 
@@ -54,8 +54,8 @@ type Group struct {
 	unpin func() // nil: none
 }
 
-// Release lets go of what keeps the pages in place that are read when Each is called. It may be called again, by the goroutine that has the
-// Database, and of no group at all.
+// Release ends the hold that keeps the pages in place for Each. It may be called again, by the goroutine that has the Database, and of no
+// group at all.
 func (g *Group) Release() {
 	if g != nil && g.unpin != nil {
 		g.unpin()
@@ -66,11 +66,12 @@ func (g *Group) Release() {
 // Bytes is how many bytes its pages have.
 func (g *Group) Bytes() int64 { return int64(len(g.Pages)) * int64(g.PageSize) }
 
-// Kept reports whether the group has its pages in memory: Each reads nothing then. Otherwise the database has to stay as it is, by the mark
-// that is held and, for pages that are not in the WAL, by a pin.
+// Kept reports whether the group has its pages in memory: Each reads nothing then. Otherwise the database has to stay unchanged. The held
+// mark ensures that and, for pages that are not in the WAL, a pin.
 func (g *Group) Kept() bool { return g.data != nil || len(g.Pages) == 0 }
 
-// Each calls f with every page. What is not in memory is read and compared with its checksum: ErrChanged. Any goroutine may call it.
+// Each calls f with every page. Pages that are not in memory are read and compared with their checksums: ErrChanged. Any goroutine may call
+// it.
 func (g *Group) Each(f func(number uint32, page []byte) error) error {
 	size := int(g.PageSize)
 	var buf []byte

@@ -26,8 +26,8 @@ func (b blank) Recover(walfile.Header) (walfile.Header, error) {
 func (blank) ReadPage(_ uint32, p []byte) error  { clear(p); return nil }
 func (blank) ReadFrame(_ uint32, p []byte) error { clear(p); return nil }
 
-// TestASmallGroupIsKept: a group of up to four megabytes has its pages in memory, whether it was read from the WAL or
-// found by reading the database; a larger one has them where they are.
+// TestASmallGroupIsKept: a group of up to four megabytes has its pages in memory, read from the WAL or by reading the database. A larger
+// one leaves them in their place.
 func TestASmallGroupIsKept(t *testing.T) {
 	for pages, want := range map[uint32]bool{1: true, smallBytes / 4096: true, smallBytes/4096 + 1: false, smallBytes/4096 + 2: false} {
 		d := &Database{files: blank{pages: pages}}

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
-// TestWhatIsLetGoOfIsLookedFor: the WAL was started anew and then let go of; what was committed to two WALs since is found, though only the second is
+// TestWhatIsLetGoOfIsLookedFor: the WAL was started anew and then released. Commits to two WALs since are found, though only the second is
 // still there.
 func TestWhatIsLetGoOfIsLookedFor(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.db")
@@ -59,8 +59,8 @@ func TestWhatIsLetGoOfIsLookedFor(t *testing.T) {
 	}
 }
 
-// TestAnEmptyWALThatIsNotHeld: the WAL is found empty while other processes have all the marks; what is committed to it and to the next one before
-// the next capture is found.
+// TestAnEmptyWALThatIsNotHeld: the WAL is found empty while other processes have all the marks. Commits to it and to its successor before
+// the next capture are found.
 func TestAnEmptyWALThatIsNotHeld(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.db")
 	db := connect(t, path)

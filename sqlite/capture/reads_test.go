@@ -18,8 +18,8 @@ func (f *followed) reads(what string, pages, frames int) {
 	f.r.quiet()
 }
 
-// TestNothingNewReadsNothing: however often it is looked for, in a WAL that grows, in one that Restart has started
-// anew, and in one that another process has.
+// TestNothingNewReadsNothing, however often it is looked for. It looks in a WAL that grows, in one that Restart has started anew, and in
+// one that another process has.
 func TestNothingNewReadsNothing(t *testing.T) {
 	f := followOne(t)
 	f.nothing()
@@ -44,8 +44,8 @@ func TestNothingNewReadsNothing(t *testing.T) {
 	f.reads("in a WAL that another process has started anew", 0, 0)
 }
 
-// TestCommitsAreCounted: while nothing is held others start the WAL anew. The index counts commits over all WALs, and
-// so it is known without reading the database that nothing was lost with the one before, or that something was.
+// TestCommitsAreCounted: while nothing is held others start the WAL anew. The index counts commits over all WALs. So it is known without
+// reading the database whether anything was lost with the last WAL.
 func TestCommitsAreCounted(t *testing.T) {
 	for name, lost := range map[string]bool{"all of it is there": false, "a commit went with the WAL before": true} {
 		t.Run(name, func(t *testing.T) {
@@ -69,8 +69,8 @@ func TestCommitsAreCounted(t *testing.T) {
 	}
 }
 
-// TestAnEmptyWALIsTakenUpWhenAMarkIsFree: as long as others have every mark, what an empty WAL gets next may be gone
-// before it is seen. Once a mark is held, it follows, and no page is read to know that.
+// TestAnEmptyWALIsTakenUpWhenAMarkIsFree: as long as others have every mark, the next frames of an empty WAL may be gone before they are
+// seen. Once a mark is held, it follows, and no page is read to know that.
 func TestAnEmptyWALIsTakenUpWhenAMarkIsFree(t *testing.T) {
 	f := followOne(t)
 	f.loose()
@@ -232,7 +232,7 @@ func TestAnotherFileTakesTheDatabasesPlace(t *testing.T) {
 	}
 }
 
-// replace puts another database, which nobody has open, in the place of f's.
+// replace puts another, unopened database in the place of f's.
 func (f *followed) replace(other string) {
 	f.t.Helper()
 	for _, suffix := range []string{"-wal", "-shm"} {

@@ -14,7 +14,7 @@ func TestADatabaseAtRest(t *testing.T) {
 	if err := f.d.Rest(); err != nil || f.d.Held() {
 		t.Fatalf("held %v, %v", f.d.Held(), err)
 	}
-	f.truncate() // waits for nobody
+	f.truncate() // without waiting
 	f.exec("update t set v = 2")
 	if g := f.capture(); g.Found || len(g.Commits) != 1 {
 		t.Errorf("found by reading the database: %v, %d commits", g.Found, len(g.Commits))

@@ -192,7 +192,7 @@ func (f *followed) truncate() {
 	}
 }
 
-// loose lets go of the mark.
+// loose releases the mark.
 func (f *followed) loose() {
 	f.t.Helper()
 	if err := f.d.Loose(); err != nil {
@@ -218,8 +218,8 @@ func (f *followed) open() {
 	f.r.quiet()
 }
 
-// capture captures what there is, which has to be something, and looks whether the groups so far are the database, as
-// one reads it who has just come.
+// capture captures the pending commits, of which there must be some. It checks whether the groups so far are the database, as a new reader
+// reads it.
 func (f *followed) capture() *Group {
 	f.t.Helper()
 	g, err := f.d.Capture()

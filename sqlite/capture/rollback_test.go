@@ -10,7 +10,7 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
-// TestADatabaseWithARollbackJournalIsRead: its state is that of the file, and nobody writes while it is open.
+// TestADatabaseWithARollbackJournalIsRead: its state is that of the file, and it cannot be written while it is open.
 func TestADatabaseWithARollbackJournalIsRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.db")
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(delete)")
@@ -125,7 +125,7 @@ func TestAnInterruptedTransactionIsNotRead(t *testing.T) {
 			d.Close()
 		}
 	}
-	// It has let go of the database, or the journal could not be played back.
+	// It has released the database, or the journal could not be played back.
 	db, err = sql.Open("sqlite", "file:"+path)
 	if err != nil {
 		t.Fatal(err)

@@ -8,9 +8,8 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
-// TestOpenTriesAHundredTimes: a database that is written to without a pause is opened when it is quiet at the last try,
-// and the tries take long enough for a program to end what it does: a third of a second. Then Open ends with the
-// reason.
+// TestOpenTriesAHundredTimes: a database under constant writes is opened when it is quiet at the last try. The tries take long enough for a
+// program to finish its work: a third of a second. Then Open ends with the reason.
 func TestOpenTriesAHundredTimes(t *testing.T) {
 	f := followOne(t)
 	for busy, want := range map[int]error{0: nil, 1: nil, 99: nil, 100: walfile.ErrBusy, 1 << 20: walfile.ErrBusy} {
@@ -42,7 +41,7 @@ func TestOpenDoesNotTryWhatLasts(t *testing.T) {
 	}
 }
 
-// TestStartingAnewWaitsForWhoWrites: who writes or copies at the moment ends soon, and Restart waits for that; who goes
+// TestStartingAnewWaitsForWhoWrites: a present writer or copier ends soon, and Restart waits for that; who goes
 // on and on is not waited for.
 func TestStartingAnewWaitsForWhoWrites(t *testing.T) {
 	broken := errors.New("the disk is broken")

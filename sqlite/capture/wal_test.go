@@ -22,7 +22,7 @@ func pagesOf(t *testing.T, g *Group) map[uint32][]byte {
 }
 
 // TestAGroupIsHeldPageForPage: a WAL holds a group if every page of it is the same, the first one and the last one of
-// the database too. What programs commit behind it takes nothing away.
+// the database too. Later commits of programs take nothing away.
 func TestAGroupIsHeldPageForPage(t *testing.T) {
 	f := followOne(t)
 	f.exec("begin")
@@ -53,8 +53,8 @@ func TestAGroupIsHeldPageForPage(t *testing.T) {
 	holds("its pages, with a commit behind them", true)
 }
 
-// TestPendingIsWhatWasCapturedSince: in bytes of pages, from a position in this WAL; all that was captured from this
-// WAL if the position is in another, or behind it, as after a power cut.
+// TestPendingIsWhatWasCapturedSince: in bytes of pages, from a position in this WAL. It is all captures from this WAL if the position is in
+// another, or behind it, as after a power cut.
 func TestPendingIsWhatWasCapturedSince(t *testing.T) {
 	f := followOne(t)
 	was, size := f.d.State().Position, int64(f.d.State().PageSize)

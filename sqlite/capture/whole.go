@@ -7,8 +7,8 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
-// compare reads all of the database, and captures the pages that differ from what was captured: none, and it returns nil. ErrChanged
-// says that it changed meanwhile in a way that nothing held back.
+// compare reads all of the database and captures the pages that differ from the last capture; nil if there are none. ErrChanged: it changed
+// meanwhile although a mark was held.
 func (d *Database) compare() (*Group, error) {
 	if err := d.Hold(); err != nil && !errors.Is(err, walfile.ErrBusy) {
 		return nil, err
@@ -91,8 +91,8 @@ func (d *Database) still() (walfile.Header, func(), error) {
 			return h, nothing, err
 		}
 		d.pinned = true
-		// A checkpoint that began before the pin copies no further than the last commit of its beginning: if there is no later one
-		// than h by now, nothing behind h is copied.
+		// A checkpoint that began before the pin copies at most up to the last commit at its beginning. If no commit after h exists by now,
+		// nothing behind h is copied.
 		after, err := d.header()
 		if err == nil && after.Position == h.Position {
 			return h, d.unpin, nil
@@ -158,9 +158,9 @@ func changed(err error) error {
 	return err
 }
 
-// View captures nothing: it returns a group of the pages that each yields, as they are in the state that was captured last, which stays
-// as it is until Release if a mark is held (else Each finds out: ErrChanged). Before is 0; the caller knows from where to where the group leads. ErrBusy if something was committed since: it works
-// right after a Capture.
+// View captures nothing: it returns a group of the pages that each yields, as of the last capture. With a mark held that state stays until
+// Release; without one Each may return ErrChanged. Before is 0; the caller knows from where to where the group leads. ErrBusy if something
+// was committed since: it works right after a Capture.
 func (d *Database) View(each iter.Seq[uint32]) (*Group, error) {
 	h, unpin, err := d.still()
 	if err != nil {
@@ -186,8 +186,8 @@ func (d *Database) View(each iter.Seq[uint32]) (*Group, error) {
 	return g, nil
 }
 
-// CaptureView captures what is left, in no group of its own, and returns what View does. It comes to its end also where others write all the time:
-// they find the database locked meanwhile, a few milliseconds at most if Capture was called right before.
+// CaptureView captures the rest, in no group of its own, and returns the same as View. It ends also under constant writes. Writers find the
+// database locked meanwhile, a few milliseconds at most if Capture was called right before.
 func (d *Database) CaptureView(each iter.Seq[uint32]) (*Group, error) {
 	if d.files.Held() {
 		if err := d.lockWriters(); err != nil {

@@ -10,8 +10,8 @@ import (
 // thousands of such messages a second, and each line takes room on the disk that the databases need.
 const complaintInterval = 10 * time.Second
 
-// complaints writes lines about what strangers do on the socket: the first at once, then one an interval at most, which says how many
-// others there were since the last line. Its methods may be called from several goroutines.
+// complaints logs misuse of the socket. The first line comes at once, then at most one an interval, with the number of others since the
+// last line. Its methods may be called from several goroutines.
 type complaints struct {
 	log *slog.Logger
 	now func() time.Time

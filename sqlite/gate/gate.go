@@ -1,7 +1,7 @@
-// Package gate is the agent's end of the socket to the extension: it says which database a connection is of, hands in what commits wait for,
-// and tells them when it is there. docs/formats/sqlite.md has the messages.
+// Package gate is the agent's end of the socket to the extension. It finds the database of a connection, passes on the waiting commits, and
+// answers them when they are stored. docs/formats/sqlite.md has the messages.
 //
-// It knows nothing of files and buckets, and decides nothing: what a database answers is a Database's.
+// It knows nothing of files and buckets, and decides nothing: a Database chooses the answers.
 package gate
 
 import (
@@ -38,9 +38,9 @@ type Conn struct {
 // NewConn is a connection without a socket: to is called with every message of the agent's, by any goroutine, and keeps none of them.
 func NewConn(h Hello, to func(message []byte)) *Conn { return &Conn{Hello: h, to: to} }
 
-// send ends the connection if it has no room for a message: its socket holds some hundred, so one that is full belongs to a connection that has not been
-// used for long. The extension finds its end when it is used again, and opens another. Nothing waits here: a write with a deadline of some
-// milliseconds, which came first, failed on a busy machine before it was tried, and the commit that it answered was an error for its caller.
+// send ends the connection if it has no room for a message. A socket holds some hundred, so a full one belongs to a connection that has
+// long been idle. The extension finds its end when it is used again, and opens another. Nothing waits here. A write with a deadline of some
+// milliseconds came first. On a busy machine it failed before it was tried, and the commit that it answered was an error for its caller.
 func (c *Conn) send(b []byte) {
 	if c.to != nil {
 		c.to(b)

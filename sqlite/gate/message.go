@@ -8,7 +8,7 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/place"
 )
 
-// Ack is what a commit waits for.
+// Ack is the level that a commit waits for.
 type Ack byte
 
 // As in HELLO and STATE; Default is the agent's own setting.
@@ -100,7 +100,7 @@ type Commit struct {
 	Frame uint32
 }
 
-// State is what an extension has to know of its database.
+// State is the agent's state of a database, for an extension.
 type State struct {
 	Managed   bool
 	Ack       Ack

@@ -15,8 +15,8 @@ import (
 // maxSocketPath is the length in bytes of a path that a socket can have (sockaddr_un).
 const maxSocketPath = 107
 
-// bind makes the socket at path. The lock beside it, at path.lock, keeps two agents that start together from taking the socket from each other: each
-// would find that no process listens yet.
+// bind makes the socket at path. The lock beside it, at path.lock, keeps two agents that start together from taking the socket from each
+// other. Each would find no listening process yet.
 func bind(path string) (_ *net.UnixListener, _ disk.Unlocker, err error) {
 	switch {
 	case len(path) > maxSocketPath:
@@ -52,8 +52,8 @@ func bind(path string) (_ *net.UnixListener, _ disk.Unlocker, err error) {
 // socketMode lets the user's own processes connect, and no others: connecting takes the right to write.
 const socketMode = 0o600
 
-// listenPrivate listens at a socket that has socketMode from its first moment, whatever the umask. The mode is set before the socket is bound:
-// the system takes it over to the file. A chmod afterwards would leave a moment in which every user may connect.
+// listenPrivate listens at a socket that has socketMode from its first moment, independent of the umask. The mode is set before the socket
+// is bound: the system takes it over to the file. A chmod afterwards would leave a moment in which every user may connect.
 func listenPrivate(path string) (*net.UnixListener, error) {
 	private := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error

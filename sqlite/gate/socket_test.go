@@ -91,7 +91,7 @@ func TestASocketThatNobodyListensAtIsReplaced(t *testing.T) {
 	}
 }
 
-// TestOfAgentsThatStartTogetherOneHasTheSocket: each of them finds a socket that nobody listens at.
+// TestOfAgentsThatStartTogetherOneHasTheSocket: each of them finds a socket without a listener.
 func TestOfAgentsThatStartTogetherOneHasTheSocket(t *testing.T) {
 	path := filepath.Join(shortDir(t), "s")
 	for round := range 50 {
@@ -120,7 +120,7 @@ func TestOfAgentsThatStartTogetherOneHasTheSocket(t *testing.T) {
 	}
 }
 
-// TestTheSocketIsForItsUserAlone: whatever the umask, from the first moment on. So is the socket that takes the place of an old one.
+// TestTheSocketIsForItsUserAlone: with any umask, from the first moment on. So is the socket that takes the place of an old one.
 func TestTheSocketIsForItsUserAlone(t *testing.T) {
 	path := filepath.Join(shortDir(t), "s")
 	for _, umask := range []int{0, 0o022, 0o077} {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/litestream/conf"
 )
 
-// wait returns when replication is to end: with a signal, which it returns; when the command beside has ended; or, with -once, when all
-// databases are stored. The command is sent the signal, and waited for.
+// wait returns when replication is to end: with a signal, which it returns, or when the command beside has ended. With -once it returns
+// when all databases are stored. The command is sent the signal, and waited for.
 func (p *program) wait(r *replication, a *agent.Agent, all []conf.Database, command []string, signals <-chan os.Signal) (os.Signal, error) {
 	if !r.once && command == nil { // a service: it tries again, and says so, until a person has mended what is wrong
 		return <-signals, nil

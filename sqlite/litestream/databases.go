@@ -81,7 +81,7 @@ func allDatabases(set *conf.Settings) (all []conf.Database, err error) {
 	return all, nil
 }
 
-// databasesIn are those of one directory, by path. What disappears meanwhile is none of them.
+// databasesIn are those of one directory, by path. A file that disappears meanwhile is none of them.
 func databasesIn(d *conf.Database) (found []conf.Database, err error) {
 	err = filepath.WalkDir(d.Dir, func(path string, e fs.DirEntry, err error) error {
 		switch {

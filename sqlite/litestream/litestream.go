@@ -1,6 +1,6 @@
-// Package litestream is the program under the name litestream: that tool's commands, flags and configuration file in front of this program's
-// own agent for SQLite databases in a bucket. What it prints and the statuses it exits with are Litestream's, where there is the same to say.
-// It captures and stores nothing itself.
+// Package litestream is the program under the name litestream. It puts that tool's commands, flags and configuration file in front of this
+// program's own agent for SQLite databases in a bucket. Output and exit statuses are Litestream's, where both programs have them. It
+// captures and stores nothing itself.
 package litestream
 
 import (
@@ -27,7 +27,7 @@ const (
 // command is one of Litestream's.
 type command struct {
 	name, summary string
-	args          string // what follows the flags
+	args          string // the arguments behind the flags
 	about         string
 	run           func(p *program, args []string) error
 }
@@ -198,7 +198,7 @@ func (p *program) explain(c *command, set *flag.FlagSet) {
 	})
 }
 
-// version prints which Litestream this is like, in its own form, and what it is.
+// version prints the matching version of Litestream, in its own form, and this program's.
 func (p *program) version(args []string) error {
 	set := p.flags("version")
 	verbose := set.Bool("verbose", false, "also what it was built with")

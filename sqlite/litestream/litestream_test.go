@@ -33,7 +33,7 @@ func good(t *testing.T, args ...string) string {
 	return out
 }
 
-// bad is call for one that must fail, with one line that has want in it, and perhaps a second one that says what to try.
+// bad is call for one that must fail with one line that has want in it. A second line may say what to try.
 func bad(t *testing.T, want string, args ...string) {
 	t.Helper()
 	out, err, status := call(args...)

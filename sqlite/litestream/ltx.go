@@ -113,7 +113,7 @@ func listFiles(ctx context.Context, r *replica.Replica, store objstore.Store, le
 	return files, r.Fill(ctx, files)
 }
 
-// manifest is what an agent says of a replica; nil if there is none, as in one of Litestream's, or none that can be read.
+// manifest is the agent's manifest of a replica; nil if there is none, as in one of Litestream's, or none that can be read.
 func manifest(ctx context.Context, store objstore.Store) (*replica.Manifest, error) {
 	b, err := store.Get(ctx, replica.ManifestName)
 	switch {

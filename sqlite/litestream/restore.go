@@ -22,7 +22,7 @@ const restoreAbout = `Makes a database from its replica: the newest state, that 
 as well. What is read is checked on the way; a restore that was interrupted goes on when it is called again.
 `
 
-// restoreFlags are what the command line says of a restore.
+// restoreFlags are the command line's settings of a restore.
 type restoreFlags struct {
 	config
 	out, txid, timestamp, check                 string
@@ -159,7 +159,7 @@ func restored(ctx context.Context, r *replica.Replica, store objstore.Store, how
 	return made, err
 }
 
-// errOld is what a replica of Litestream before 0.5 is answered with.
+// errOld is the answer to a replica of Litestream before 0.5.
 var errOld = errors.New("the replica is one of Litestream 0.3, whose form is not read here; restore it with Litestream, and replicate the database anew")
 
 // generations reports whether there is a replica in the form that Litestream had before 0.5.

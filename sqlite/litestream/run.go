@@ -124,7 +124,7 @@ func interruptible(signals <-chan os.Signal, f func(ctx context.Context) error) 
 	}
 }
 
-// notBegun is the outcome of a start that a signal ended before its agent was there: what the databases have may be stored nowhere.
+// notBegun is the outcome of a start that a signal ended before its agent was there: the databases may be stored nowhere.
 func notBegun(sig os.Signal, all []conf.Database) error {
 	if sig == nil || len(all) == 0 {
 		return nil
@@ -246,7 +246,7 @@ func logTarget(log *slog.Logger, d *conf.Database) {
 	log.Info("replicating to", "type", "file", "sync-interval", d.Replica.SyncInterval, "path", d.Replica.Dir)
 }
 
-// interval is how often all databases are looked at: as often as the one that wants it most.
+// interval is the shortest interval that any database asks for.
 func interval(all []conf.Database, log *slog.Logger) time.Duration {
 	least, most := time.Duration(0), time.Duration(0)
 	for _, d := range all {
@@ -276,8 +276,8 @@ func syncing(a *agent.Agent) syncer {
 	}
 }
 
-// shut ends the agent; what was committed is stored first, as long as the configuration gives it. It logs a line for each database. The error says
-// that something is not stored.
+// shut ends the agent; commits are stored first, within the configured time. It logs a line for each database. The error says that
+// something is not stored.
 func shut(r *replication, a *agent.Agent, signals <-chan os.Signal) error {
 	limit := r.set.ShutdownTimeout
 	if r.set.ShutdownSyncTimeout > 0 {

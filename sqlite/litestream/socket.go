@@ -32,7 +32,7 @@ type control struct {
 // endWait is how long requests that are on their way may take when the program ends.
 const endWait = 5 * time.Second
 
-// listen opens the control socket. A socket that is there already and nobody listens at is replaced.
+// listen opens the control socket. An existing socket without a listener is replaced.
 func listen(s conf.Socket, sur *conf.Surroundings, sync syncer, log *slog.Logger) (*control, error) {
 	l, err := cli.ListenUnix(s.Path, s.Permissions)
 	if err != nil {

@@ -22,7 +22,7 @@ func openStore(r conf.Replica) (objstore.Store, error) {
 		AccessKeyID: b.AccessKeyID, SecretAccessKey: b.SecretAccessKey, PathStyle: b.PathStyle, SkipVerify: b.SkipVerify})
 }
 
-// openReplica returns a replica in whichever of Litestream's layouts it has.
+// openReplica returns a replica in either of Litestream's layouts.
 func openReplica(ctx context.Context, r conf.Replica) (*replica.Replica, objstore.Store, error) {
 	s, err := openStore(r)
 	if err != nil {

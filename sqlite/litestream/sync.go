@@ -18,7 +18,7 @@ const syncAbout = `Asks a running program, by its control socket, to store what 
 program's configuration file (socket: {enabled: true}).
 `
 
-// syncRequest and syncAnswer are what goes through the socket. A time is in seconds.
+// syncRequest and syncAnswer are the messages on the socket. A time is in seconds.
 type syncRequest struct {
 	Path    string `json:"path"`
 	Wait    bool   `json:"wait,omitempty"`

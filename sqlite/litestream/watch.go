@@ -20,7 +20,7 @@ type watching struct {
 	have    map[string]bool // paths; the goroutine's
 	cancel  context.CancelFunc
 	ended   sync.WaitGroup
-	trouble string // what was logged last; the goroutine's
+	trouble string // the last logged message; the goroutine's
 }
 
 // watch begins, where there is anything to watch. Databases of all are replicated already.
@@ -63,7 +63,7 @@ func (w *watching) loop(ctx context.Context, dirs []conf.Database) {
 	}
 }
 
-// look compares one directory with what is replicated.
+// look compares one directory with the replicated databases.
 func (w *watching) look(ctx context.Context, dir *conf.Database) {
 	found, err := databasesIn(dir)
 	if err != nil {

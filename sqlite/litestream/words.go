@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// words takes a command line apart as a shell would: blanks, single and double quotes, backslashes. What only a shell can do is refused, and
-// no variable is replaced.
+// words takes a command line apart as a shell would: blanks, single and double quotes, backslashes. Features that need a shell are refused,
+// and no variable is replaced.
 func words(line string) (all []string, err error) {
 	var word strings.Builder
 	in := false // a word has begun, if only with a quote

@@ -1,8 +1,8 @@
-// Package place says which file the name of a database means, and where a replica lies. Two names are one database if the kernel
-// says so: device and inode count, not text. Names are resolved as SQLite resolves them, because SQLite keeps the WAL beside the file that a link
-// leads to.
+// Package place finds the file that the name of a database means, and the place of a replica. Two names are one database if the kernel says
+// so: device and inode count, not text. Names are resolved as SQLite resolves them, because SQLite keeps the WAL beside the file that a
+// link leads to.
 //
-// It opens nothing, changes nothing and asks no bucket. That one of two names is refused is decided by its callers.
+// It opens nothing, changes nothing and asks no bucket. Its callers refuse one of two names.
 package place
 
 import (
@@ -71,7 +71,7 @@ func Resolve(name string) (Place, error) {
 // walk follows a path, one part after the other, as appendAllPathElements of SQLite's os_unix.c does since 3.39. Older ones follow links in
 // the last part only: the file is the same.
 type walk struct {
-	path  string // what is resolved so far
+	path  string // the path resolved so far
 	links int
 }
 
@@ -179,7 +179,7 @@ func (p Place) Leads() (path string, elsewhere bool) {
 	return now.Path, now.Spot != p.Spot
 }
 
-// Stands reports whether the directory of the path is still the one that it was: nothing was mounted over it or put in its place.
+// Stands reports whether the directory of the path is still the same: nothing was mounted over it or put in its place.
 func (p Place) Stands() bool {
 	id, err := Identify(filepath.Dir(p.Path))
 	return err == nil && id == p.Spot.Dir

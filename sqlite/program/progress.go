@@ -8,7 +8,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
-// progress is a line that says how much was read, at most twice a second and not at all for what takes less than one.
+// progress is a line with the bytes read, at most twice a second and not at all for work shorter than that.
 type progress struct {
 	w           io.Writer
 	began, next time.Time

@@ -1,5 +1,5 @@
-// Package program is the subcommands of `holdfast sqlite`: databases of SQLite kept in a bucket. It parses flags, starts the agent or reads a
-// replica, and prints; what is stored and when is sqlite/agent's, and what is in a replica sqlite/replica's.
+// Package program is the subcommands of `holdfast sqlite`: databases of SQLite kept in a bucket. It parses flags, starts the agent or reads
+// a replica, and prints. sqlite/agent decides about storing, and sqlite/replica owns a replica's content.
 package program
 
 import (

@@ -125,7 +125,7 @@ func (s *settings) config(paths []string, stderr io.Writer) (c agent.Config, shu
 	return c, shutdown, nil
 }
 
-// restIsOver is when databases that nobody uses have come to rest, and what they had while they were followed is garbage.
+// restIsOver is when unused databases have come to rest, and their working memory is garbage.
 const restIsOver = 20 * time.Second
 
 // running is an agent with what tells of it.

@@ -12,18 +12,18 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// Chain is what a replica holds at a moment.
+// Chain is a replica's content at a moment.
 type Chain struct {
 	Head  Head
 	Epoch uint64 // takeovers so far, from 1; 0 of an empty replica
-	// Manifest is what the store has; nil: none, or none that is whole, and then Damage says why.
+	// Manifest is the store's manifest; nil: none, or none that is whole, and then Damage says why.
 	Manifest *Manifest
 	Damage   error
 	// Files is every file that a restore may need: the manifest's and those of level 0 behind it, or without one all that there are. By
-	// level, then by Min. What is not from the manifest has no checksums and no time before Fill.
+	// level, then by Min. Files outside the manifest have no checksums and no time before Fill.
 	Files []File
 	// Orphans are files of level 0 that were seen and are not part of the chain, and never will be. Ahead lie behind the name at which the
-	// chain can go on: on their way when their owner died, and told to nobody.
+	// chain can go on: they were in flight when their owner died, and were never acknowledged.
 	Orphans, Ahead []File
 }
 
@@ -33,12 +33,12 @@ func (c *Chain) Missing() (f File) {
 	return f
 }
 
-// Read finds where the chain ends: by the manifest and the list of what is behind its head, or without one by listing everything.
-// If the last file is damaged, there is a *Fault and the chain, whose head is then a TXID and no more.
+// Read finds the end of the chain: by the manifest and the list behind its head, or without one by listing everything. If the last file is
+// damaged, there is a *Fault and the chain, whose head is then a TXID and no more.
 //
-// It may be called while the owner works. Between the manifest and the list the owner may write the next manifest and remove what that one does
-// without: the gap this leaves is no end of the chain. So where there is a gap, or no way from one file to the next, the manifest is read once more,
-// and everything again if it is another.
+// It may be called while the owner works. Between the manifest and the list the owner may write the next manifest and remove the files it
+// drops. The gap this leaves is no end of the chain. So at a gap, or a missing link between files, the manifest is read once more. If it
+// has changed, everything is read again.
 func (r *Replica) Read(ctx context.Context) (*Chain, error) {
 	for {
 		c, version, err := r.read(ctx)
@@ -85,8 +85,8 @@ func (r *Replica) known() string {
 	return r.version
 }
 
-// Moved reads the manifest once more, and reports whether it is another than the one that was read last: the owner has gone on since, and may have
-// removed files that a chain from before names.
+// Moved reads the manifest once more, and reports whether it has changed since the last read. Then the owner has advanced, and may have
+// removed files that an earlier chain names.
 func (r *Replica) Moved(ctx context.Context) (bool, error) {
 	was := r.known()
 	if _, err := r.manifest(ctx); err != nil && !errors.Is(err, ErrBadManifest) {
@@ -279,7 +279,8 @@ func (r *Replica) Whole(ctx context.Context, files []File) (whole []File, faults
 	return left, faults, nil
 }
 
-// fill is Fill; judge is called with the place of a file that cannot be read and why, from several goroutines. What it returns ends the call.
+// fill is Fill; judge is called with the place of an unreadable file and its error, from several goroutines. An error from judge ends the
+// call.
 func (r *Replica) fill(ctx context.Context, files []File, judge func(i int, err error) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -7,7 +7,8 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// overtaken is a bucket whose owner, once, is quicker than a reader: what comes after a read of the manifest is done before the reader's list.
+// overtaken is a bucket whose owner, once, is quicker than a reader. The owner's next steps happen between a read of the manifest and the
+// reader's list.
 type overtaken struct {
 	objstore.Store
 	meanwhile func()
@@ -22,9 +23,9 @@ func (s *overtaken) GetVersion(ctx context.Context, name string) ([]byte, string
 	return data, version, err
 }
 
-// TestAReaderIsOvertakenByAManifest: between a reader's look at the manifest and its list the owner writes the next manifest and removes the groups
-// that a file of a higher level replaces. The reader finds a gap behind the head that it knows, and looks again: without that a restore beside a
-// running agent would be an earlier state, called the last.
+// TestAReaderIsOvertakenByAManifest: between a reader's look at the manifest and its list the owner writes the next manifest. It removes
+// the groups that a file of a higher level replaces. The reader finds a gap behind the known head, and looks again. Without that a restore
+// beside a running agent would be an earlier state, called the last.
 func TestAReaderIsOvertakenByAManifest(t *testing.T) {
 	ctx := context.Background()
 	for _, before := range []string{"a manifest", "none"} {

@@ -19,22 +19,22 @@ func Bytes(b []byte) Body {
 	return func(w io.Writer) error { _, err := w.Write(b); return err }
 }
 
-// Create adds a file of level 0, under the name that follows the owner's last one; several may be on their way at once. Nil says that
-// the file with these bytes is stored under its name, whichever attempt stored it; it is part of the chain if all before it are. Of an
-// empty replica the first file must be stored before the next is created. ErrFenced says that another's file is there, for good. Any other
-// error may be transient: the caller tries the same again, and nothing else under that name.
+// Create adds a file of level 0, under the name that follows the owner's last one; several may be in flight at once. Nil: the file with
+// these bytes is stored under its name, by this or an earlier attempt. It is part of the chain if all earlier ones are. Of an empty replica
+// the first file must be stored before the next is created. ErrFenced says that another's file is there, for good. Any other error may be
+// transient: the caller tries the same again, and nothing else under that name.
 func (r *Replica) Create(ctx context.Context, f File, body Body) error {
 	if f.Level != 0 {
 		return fmt.Errorf("create %s: not of level 0", f)
 	}
 	if f.Min != 1 && r.isEmpty() {
-		// What comes behind 1-1 has no fence before it. If another's 1-1 is stored, it would be taken for that one's.
+		// A file behind 1-1 has no fence before it. If another's 1-1 is stored, it would be taken for that one's.
 		return fmt.Errorf("create %s: %w", f, errNotFirst)
 	}
 	if err := r.create(ctx, f, body); err != nil || f.Min != 1 {
 		return err
 	}
-	// The replica was empty when its owner looked. If it has a manifest, it is another's, who may have had a 1-1 and removed it.
+	// The replica was empty when its owner looked. If it has a manifest, it is another's, whose 1-1 may have been removed.
 	m, err := r.manifest(ctx)
 	switch {
 	case errors.Is(err, ErrBadManifest):
@@ -53,8 +53,8 @@ func (r *Replica) Create(ctx context.Context, f File, body Body) error {
 	return fmt.Errorf("create %s: %w", f, ErrFenced)
 }
 
-// CreateAlone is Create of the first file of an owner that made no fence. Another agent that began from a copy of the same disk may have had a file of
-// this name and may have removed it since, behind a manifest that says where the replica ends: then ErrFenced.
+// CreateAlone is Create of the first file of an owner that made no fence. Another agent that began from a copy of the same disk may have
+// stored a file of this name. It may have removed it since, behind a manifest with the replica's end: then ErrFenced.
 func (r *Replica) CreateAlone(ctx context.Context, f File, body Body) error {
 	if err := r.Create(ctx, f, body); err != nil || f.Min == 1 { // Create has looked
 		return err
@@ -152,9 +152,9 @@ func (c *comparer) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// PutManifest replaces the manifest, if no other has since the chain was last read. ErrFenced says that a later owner wrote one, ErrOutdated
-// that an earlier one did, after this one took over: then what it removed is not known, and the caller reads the chain again. Any other
-// error may be transient. Calls with the manifests of one owner must not overlap.
+// PutManifest replaces the manifest, if it has not changed since the chain was last read. ErrFenced: a later owner wrote one. ErrOutdated:
+// an earlier owner did, after this one took over. Its removals are then unknown, and the caller reads the chain again. Any other error may
+// be transient. Calls with the manifests of one owner must not overlap.
 func (r *Replica) PutManifest(ctx context.Context, m *Manifest) error {
 	data := m.Encode()
 	if _, err := DecodeManifest(data); err != nil {
@@ -163,7 +163,7 @@ func (r *Replica) PutManifest(ctx context.Context, m *Manifest) error {
 	r.mu.Lock()
 	was, seen, owner, epoch := r.version, r.seen, r.seenOwner, r.seenEpoch
 	r.mu.Unlock()
-	// An owner that has lost the replica may have read the manifest of the next one since, so that the version alone would let it in.
+	// An owner that has lost the replica may have read its successor's manifest since, so the version alone would let it in.
 	if epoch > m.Epoch || epoch == m.Epoch && owner != m.Owner {
 		return fmt.Errorf("put %s: %w", ManifestName, ErrFenced)
 	}
@@ -196,8 +196,8 @@ func (r *Replica) PutManifest(ctx context.Context, m *Manifest) error {
 	return fmt.Errorf("put %s: %w", ManifestName, ErrOutdated)
 }
 
-// Remove removes files. The manifest in the store must not name them any more, and its head must not be before them: who takes over goes
-// by that. Fences and the last file of the chain are never removed.
+// Remove removes files. The manifest in the store must not name them any more, and its head must not be before them: a takeover relies on
+// that. Fences and the last file of the chain are never removed.
 func (r *Replica) Remove(ctx context.Context, files ...File) error {
 	const batch = 1000
 	for part := range slices.Chunk(files, batch) {

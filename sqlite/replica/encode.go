@@ -13,8 +13,8 @@ import (
 // FenceSize is the size in bytes of every LTX file without a page, and of no other: so a list tells fences from groups.
 const FenceSize = ltx.HeaderSize + ltx.PageHeaderSize + 1 + 8 + ltx.TrailerSize
 
-// Pages hands the pages of a group to yield, by ascending number and without the lock page, and returns what yield returned if that
-// is an error. The data is the caller's again when yield returns. Called again it hands out the same.
+// Pages hands the pages of a group to yield, by ascending number and without the lock page. It returns yield's error, if any. The data is
+// the caller's again when yield returns. Called again it hands out the same.
 type Pages func(yield func(number uint32, data []byte) error) error
 
 // WriteGroup writes an LTX file to w as it goes, with what h says; version and flags are set here. post is the checksum of the

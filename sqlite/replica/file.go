@@ -14,13 +14,13 @@ type TXID = ltx.TXID
 // Checksum is of a whole database: the XOR of its pages' (LTX). 0 says that there is none.
 type Checksum = ltx.Checksum
 
-// Header is what an LTX file begins with.
+// Header is the beginning of an LTX file.
 type Header = ltx.Header
 
 // jump is how many TXIDs the file behind a fence passes over: more than an owner can have on its way.
 const jump = 1 << 20
 
-// File is a file of a replica, as the manifest has it. What is known by a list alone has no checksums and no time (Replica.Fill).
+// File is a file of a replica, as the manifest has it. A file known only from a list has no checksums and no time (Replica.Fill).
 type File struct {
 	Level     int
 	Min, Max  TXID

@@ -17,7 +17,7 @@ const (
 	Directory               // ltx/L/min-max.ltx, in a directory
 )
 
-// Levels: what was committed, what was compacted, and snapshots.
+// Levels: commits, compacted files, and snapshots.
 const (
 	levels        = 10
 	SnapshotLevel = levels - 1

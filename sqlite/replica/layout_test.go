@@ -29,7 +29,7 @@ func TestNamesOfFiles(t *testing.T) {
 			}
 		}
 	}
-	// What other programs, other layouts and no owner have written is no file.
+	// Objects of other programs, of other layouts and without an owner are no files.
 	for _, name := range []string{
 		"", "/", "0000", "0000/", "0000000000000001-0000000000000001.ltx", "/0000000000000001-0000000000000001.ltx",
 		"000a/0000000000000001-0000000000000001.ltx", "ltx/10/0000000000000001-0000000000000001.ltx", "ltx/00/0000000000000001-0000000000000001.ltx",
@@ -44,7 +44,7 @@ func TestNamesOfFiles(t *testing.T) {
 	}
 }
 
-// TestAReplicaIsFoundInTheLayoutThatItHas, whichever its URL would get today, and whichever level has its only files.
+// TestAReplicaIsFoundInTheLayoutThatItHas, with any layout of its URL today, and with its only files on any level.
 func TestAReplicaIsFoundInTheLayoutThatItHas(t *testing.T) {
 	ctx := context.Background()
 	for url, own := range map[string]replica.Layout{"s3://bucket/x": replica.Bucket, "file:///x": replica.Directory} {

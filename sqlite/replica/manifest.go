@@ -21,7 +21,7 @@ const (
 	magic       = "holdfast-sqlite 1"
 )
 
-// Manifest is what an owner says of its replica. docs/formats/sqlite.md has the lines.
+// Manifest is an owner's description of its replica. docs/formats/sqlite.md has the lines.
 type Manifest struct {
 	Owner uint64
 	Epoch uint64 // takeovers before and with this owner, from 1

@@ -21,8 +21,8 @@ import (
 
 var background = context.Background()
 
-// model is a replica with owners that come and go: their uploads land late and in any order, answers are lost, old owners do not know that
-// they are old, and takeovers are slow. What an owner was told is stored, without a gap before it, must be in every later restore.
+// model is a replica with owners that come and go. Their uploads land late and in any order, answers are lost, old owners do not know that
+// they are old, and takeovers are slow. A state that an owner was told is stored, without a gap before it, must be in every later restore.
 type model struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -33,8 +33,8 @@ type model struct {
 	taking bool // a takeover goes on
 	within bool // and others are between its steps
 
-	dbs map[replica.Checksum]replicatest.DB // every state that anybody ever had
-	// promised is, by TXID, the checksum of what somebody was told is stored.
+	dbs map[replica.Checksum]replicatest.DB // every state that any owner ever had
+	// promised is, by TXID, the checksum of the state whose commit was acknowledged as stored.
 	promised map[replica.TXID]replica.Checksum
 	log      []string
 }
@@ -258,7 +258,7 @@ func (m *model) check() {
 	}
 }
 
-// greedy restores as Litestream does: of the files that can be next always the longest, whatever they are.
+// greedy restores as Litestream does: of the possible next files always the longest.
 func (m *model) greedy(head replica.Head) {
 	var db replicatest.DB
 	at := replica.TXID(0)

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/replica/replicatest"
 )
 
-// TestAFirstFileBesideAnothersManifest: the owner looked at an empty replica, and another one has begun it since. The owner is fenced. Its file goes if
-// the other had one of that name and removed it, and stays if the manifest names it: it may be the only one with these pages.
+// TestAFirstFileBesideAnothersManifest: the owner looked at an empty replica, and another one has begun it since. The owner is fenced. Its
+// file goes if the other had one of that name and removed it, and stays if the manifest names it. It may be the only one with these pages.
 func TestAFirstFileBesideAnothersManifest(t *testing.T) {
 	ctx := context.Background()
 	for _, removed := range []bool{true, false} {

@@ -9,8 +9,7 @@ import (
 	"github.com/superfly/ltx"
 )
 
-// Present lists what is below the replica's prefix, and divides files into those that are there with the size that is known of them and those
-// that are not, each with its fault.
+// Present lists the objects below the replica's prefix and divides files. here are there with their known size; each other one has a fault.
 func (r *Replica) Present(ctx context.Context, files []File) (here []File, faults []*Fault, err error) {
 	sizes := map[string]int64{}
 	for l, err := range r.Objects(ctx) {
@@ -33,8 +32,8 @@ func (r *Replica) Present(ctx context.Context, files []File) (here []File, fault
 	return here, faults, nil
 }
 
-// Unnamed are the files above level 0 that are there and that a chain is without, up to its head: an owner stores such a file before its manifest
-// says so. The checksums of a file tell whether it is of this chain, or of an owner that was fenced.
+// Unnamed returns the files above level 0 that exist but are not in the chain, up to its head. An owner stores such a file before its
+// manifest names it. The checksums of a file tell whether it is of this chain, or of an owner that was fenced.
 func (r *Replica) Unnamed(ctx context.Context, c *Chain) (files []File, err error) {
 	for l, err := range r.Objects(ctx) {
 		if err != nil {
@@ -51,8 +50,8 @@ func (r *Replica) Unnamed(ctx context.Context, c *Chain) (files []File, err erro
 	return files, nil
 }
 
-// Reach is the TXID up to which files lead from an empty database, of those that are not behind most: each begins at most one behind where
-// the one before it ends. 0: none of them has the whole database.
+// Reach is the TXID up to which files lead from an empty database, counting those that end at or before most. Each must begin at most one
+// behind its predecessor's end. 0: none of them has the whole database.
 func Reach(files []File, most TXID) (at TXID) {
 	sorted := slices.Clone(files)
 	slices.SortFunc(sorted, func(a, b File) int { return cmp.Compare(a.Min, b.Min) })

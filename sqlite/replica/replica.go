@@ -1,9 +1,9 @@
-// Package replica is a SQLite database in a bucket, as seen from the bucket: which names its files have, which of them count,
-// how an owner adds one, and how another takes over so that the first can add no more. docs/formats/sqlite.md is the contract.
+// Package replica is a SQLite database in a bucket, as seen from the bucket. It has the names of the files, which of them count, and how an
+// owner adds one. It has also the takeover by another owner, after which the first can add no more. docs/formats/sqlite.md is the contract.
 // The files are LTX and the names are Litestream's, so a replica of Litestream's is read by the same code.
 //
-// It is not the agent: it does not know where pages come from, when a group is due, or which files are worth keeping. It starts
-// nothing by itself, keeps no state but the manifest's version, and reads no clock but for the time in a fence.
+// It is not the agent: it does not know the source of pages, when a group is due, or which files are worth keeping. It starts nothing by
+// itself, keeps no state but the manifest's version, and reads no clock but for the time in a fence.
 package replica
 
 import (
@@ -73,7 +73,7 @@ func Simulated(store objstore.Store, layout Layout, now func() time.Time) *Repli
 	return &Replica{store: store, layout: layout, now: now, serial: true}
 }
 
-// Detect returns the replica that store holds in whichever layout it has, the one of LayoutOf if it is empty.
+// Detect returns the replica in store, in either layout, or in the one of LayoutOf if it is empty.
 func Detect(ctx context.Context, store objstore.Store, url string) (*Replica, error) {
 	r := New(store, LayoutOf(url))
 	other := New(store, Bucket+Directory-r.layout)
@@ -117,7 +117,7 @@ func (r *Replica) open(ctx context.Context, name string, off, n int64) (io.ReadC
 	return r.store.Open(ctx, name, off, n)
 }
 
-// inMemory is up to which size in bytes a file is encoded before its upload begins. What is larger is encoded as it goes.
+// inMemory is the largest file in bytes that is encoded before its upload begins. A larger one is encoded during the upload.
 const inMemory = 4 << 20
 
 // put uploads an object that must not be there.

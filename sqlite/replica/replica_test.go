@@ -76,7 +76,7 @@ func newWriter(r *Replica, owner uint64) *writer {
 	return &writer{r: r, owner: owner, pages: map[uint32][]byte{}}
 }
 
-// takeOver makes a writer of somebody who takes over and has the same database.
+// takeOver makes a writer of another owner that takes over and has the same database.
 func takeOver(t testing.TB, from *writer, owner uint64) *writer {
 	t.Helper()
 	c, err := from.r.TakeOver(context.Background(), owner)

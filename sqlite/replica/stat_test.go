@@ -113,7 +113,7 @@ func TestWholeFilesAreFilledBesideDamagedOnes(t *testing.T) {
 	}
 }
 
-// TestFilesArePresentInTheirSize: a file that is not there and one of another size are faults, and an object that no file has the name of is none.
+// TestFilesArePresentInTheirSize: a missing file and one of another size are faults, and an object without a file's name is none.
 func TestFilesArePresentInTheirSize(t *testing.T) {
 	ctx := context.Background()
 	store := objstore.NewMemory()

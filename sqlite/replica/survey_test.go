@@ -27,7 +27,8 @@ func commits(t *testing.T, w *replicatest.Writer, n int) {
 	}
 }
 
-// compact adds a file of a higher level from min on up to the head, and removes the groups of level 0 that it covers, but for the newest ones.
+// compact adds a file of a higher level from min on up to the head. It removes the groups of level 0 that it covers, except the newest
+// ones.
 func compact(t *testing.T, w *replicatest.Writer, level int, min replica.TXID, newest int) {
 	t.Helper()
 	f, err := w.Compact(level, min)
@@ -56,7 +57,7 @@ func succeeded(t *testing.T, w *replicatest.Writer) *replicatest.Writer {
 	return next
 }
 
-// TestAReplicaThatHasLostItsManifestIsFoundByListing: the head, the takeovers and the files are those that its owner had, whichever groups were
+// TestAReplicaThatHasLostItsManifestIsFoundByListing: the head, the takeovers and the files are those that its owner had, with any groups
 // removed for a file of a higher level.
 func TestAReplicaThatHasLostItsManifestIsFoundByListing(t *testing.T) {
 	ctx := context.Background()

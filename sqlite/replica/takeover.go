@@ -10,13 +10,13 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// TakeOver makes owner, a number that nobody used before, the one who goes on with the chain: it creates a fence under the one name at
-// which the chain can go on, over whatever comes there first. When it returns, nothing that anybody else has on its way can extend the
-// chain, and the head is the fence. The caller's first file has the name of Head.Next. An empty replica is returned as it is: of those
-// who create its first file one succeeds.
+// TakeOver makes owner, an unused number, the owner of the chain. It creates a fence under the one name at which the chain can go on,
+// behind any file that takes that name first. When it returns, no upload of another owner in flight can extend the chain, and the head is
+// the fence. The caller's first file has the name of Head.Next. An empty replica is returned unchanged: of several owners that create its
+// first file one succeeds.
 //
-// An owner that is alive and stores one file after the other without a pause is always first; ctx ends the attempt. After an error the
-// fence may be there or come to be there. Called again with the same owner it goes on.
+// An owner that is alive and stores files without a pause is always first; ctx ends the attempt. After an error the fence may be there or
+// come to be there. Called again with the same owner it goes on.
 func (r *Replica) TakeOver(ctx context.Context, owner uint64) (*Chain, error) {
 	if owner == 0 {
 		return nil, errors.New("take over: 0 is nobody's node id")
@@ -68,8 +68,8 @@ func (r *Replica) Fence(ctx context.Context, c *Chain, owner uint64) (*Chain, er
 	if err != nil {
 		return nil, fmt.Errorf("take over: %w", err)
 	}
-	// The name may have been free because the file that had it was removed since the chain was read. Nobody removes one before the manifest
-	// says so. So if the fence is not part of the chain as it is read after its creation, it never was.
+	// The name may have been free because the file that had it was removed since the chain was read. An owner removes a file only after its
+	// manifest drops it. So if the fence is not part of the chain as it is read after its creation, it never was.
 	if err := r.sweep(ctx, fence, data); err != nil {
 		return nil, fmt.Errorf("take over: %w", err)
 	}
@@ -87,7 +87,7 @@ func (r *Replica) Fence(ctx context.Context, c *Chain, owner uint64) (*Chain, er
 func (r *Replica) sweep(ctx context.Context, f File, data []byte) error {
 	m, err := r.manifest(ctx)
 	if errors.Is(err, ErrBadManifest) {
-		return nil // it says nothing; what is read next is found by listing
+		return nil // it has no information; the next read lists the files
 	}
 	if err != nil || m == nil {
 		return err
@@ -97,7 +97,7 @@ func (r *Replica) sweep(ctx context.Context, f File, data []byte) error {
 	}
 	there, err := objstore.GetMost(ctx, r.store, r.Name(f), int64(len(data)))
 	if err != nil || !bytes.Equal(there, data) {
-		return nil // it is not ours, or is gone; what stays is removed with the orphans
+		return nil // it is not ours, or is gone; a remaining one is removed with the orphans
 	}
 	return r.store.Delete(ctx, r.Name(f))
 }

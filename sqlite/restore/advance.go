@@ -14,8 +14,8 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 )
 
-// Advance brings a prepared database from the state that it has to the newest one: what was stored while it was being prepared. After an
-// error the next Prepare begins anew. ErrNotThere: no files lead from here to there, because they were compacted with others.
+// Advance brings a prepared database from its state to the newest one: commits stored while it was being prepared. After an error the next
+// Prepare begins anew. ErrNotThere: no files lead from here to there, because they were compacted with others.
 func (p *Prepared) Advance(ctx context.Context) (err error) {
 	j := p.j
 	c, err := j.r.Read(ctx)
@@ -30,7 +30,7 @@ func (p *Prepared) Advance(ctx context.Context) (err error) {
 	if len(files) == 0 || reached(files) != c.Head.TXID {
 		return fmt.Errorf("%w: no files go on from %s to %s", ErrNotThere, from, c.Head.TXID)
 	}
-	// The journal says what is in the working file. It goes first, durably: a restore that went on from it would take later pages for its own.
+	// The journal describes the working file. It goes first, durably: a restore that went on from it would take later pages for its own.
 	if err := j.fs.Remove(j.how.To + journalSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -29,7 +29,7 @@ var ErrCorrupt = errors.New("SQLite finds it damaged")
 // mostFaults is how many of SQLite's findings are told.
 const mostFaults = 5
 
-// check asks SQLite about a file that nobody else uses. Nothing is written.
+// check asks SQLite about a file without other users. Nothing is written.
 func check(ctx context.Context, name string, how Check) (err error) {
 	pragma := ""
 	switch how {

@@ -15,12 +15,12 @@ import (
 
 var iso = crc64.MakeTable(crc64.ISO)
 
-// frameHead is what is before a page: its number, the flags, and the length of what follows, in bytes.
+// frameHead is a page's header: its number, the flags, and the length of the compressed page, in bytes.
 const frameHead = ltx.PageHeaderSize + 4
 
-// decoder reads an LTX file page by page and checks all of it: the file's checksum, that pages ascend, and that its index names exactly the
-// pages that are there. Beside ltx.Decoder it can be stopped between two pages and made to go on, takes no memory for a page, and leaves the
-// database's checksum to its caller.
+// decoder reads an LTX file page by page and checks all of it. The file's checksum must match, pages must ascend, and its index must name
+// exactly the pages there. Unlike ltx.Decoder it can pause between two pages, takes no memory for a page, and leaves the database's
+// checksum to its caller.
 type decoder struct {
 	in   *bufio.Reader
 	head ltx.Header
@@ -35,7 +35,7 @@ type decoder struct {
 // progress is where a decoder is: all that it needs to go on from there.
 type progress struct {
 	Offset   int64  `json:"offset"`
-	Sum      uint64 `json:"sum"`       // of what was read, as the file's checksum has it
+	Sum      uint64 `json:"sum"`       // of the bytes read, as in the file's checksum
 	Index    uint64 `json:"index"`     // of the index that the file must have
 	IndexLen uint64 `json:"index_len"` // bytes
 	Page     uint32 `json:"page"`      // the last one
@@ -232,7 +232,7 @@ func (d *decoder) complete() error {
 	return nil
 }
 
-// whole is how many pages a database of a size has, without the one that is never stored.
+// whole is the number of pages of a database of a size, without the lock page, which is never stored.
 func whole(commit, lock uint32) uint32 {
 	if commit >= lock {
 		return commit - 1

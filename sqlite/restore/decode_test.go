@@ -18,7 +18,8 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 )
 
-// written is an LTX file of a content, whole by its own checksum whatever the content is. In the former form a page is a frame of LZ4 without a length.
+// written is an LTX file of a content, whole by its own checksum for any content. In the former form a page is a frame of LZ4 without a
+// length.
 func written(t testing.TB, c *Content, former bool) []byte {
 	t.Helper()
 	var out, sums, index bytes.Buffer // sums: what the file's checksum is of
@@ -74,7 +75,7 @@ func mustRead(t testing.TB, b []byte) *Content {
 	return c
 }
 
-// TestFilesOfTheFormerFormAreRead, as Litestream wrote them at first: every state of them is restored and proved, and whatever is damaged in one is
+// TestFilesOfTheFormerFormAreRead, as Litestream wrote them at first: every state of them is restored and proved, and any damage in one is
 // found.
 func TestFilesOfTheFormerFormAreRead(t *testing.T) {
 	store := objstore.NewMemory()

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// partBytes is how much one request asks for. What is fetched ahead takes as much for each request on its way.
+	// partBytes is the size of one request. Read-ahead takes that much for each request in flight.
 	partBytes = 2 << 20
 	// tries is how often a part is asked for before the store's error is the caller's.
 	tries     = 5
@@ -173,7 +173,7 @@ func (r *fileReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// over is what a reader tells that there is nothing left to read for.
+// over is a reader's signal that there is nothing left to read for.
 func (f *fetch) over() error {
 	if err := f.ctx.Err(); err != nil {
 		return &storeError{err}

@@ -23,8 +23,8 @@ const (
 	journalForm   = "holdfast-sqlite-restore 2"
 )
 
-// journal is what a restore goes on from after it was killed: what is being made, and how far the working file has come. What it says is in
-// that file, durably; the file may have more.
+// journal is the resume point of a restore that was killed: its goal, and the progress of the working file. Its content is durable in the
+// working file, which may have more.
 type journal struct {
 	Form string    `json:"form"`
 	From string    `json:"from"`
@@ -43,7 +43,7 @@ type journal struct {
 	// Seen has a bit for each page that is in the working file, XOR is of their checksums.
 	Seen bitmap `json:"seen"`
 	XOR  uint64 `json:"xor,string"`
-	// Begins is what the files above Next say that the database was before them, by the TXID there.
+	// Begins is the database's checksum before the files above Next, by the TXID there.
 	Begins map[string]string `json:"begins"`
 }
 
@@ -63,7 +63,7 @@ func readJournal(fsys disk.FS, name string, how *Options) (*journal, error) {
 		return j.Form == journalForm && j.From == how.From && j.TXID == uint64(how.Target.TXID) && j.Time.Equal(how.Target.Time)
 	}
 	if err := d.Decode(j); err != nil || !same() || !j.whole() || j.Begins == nil {
-		return nil, nil // another one's, or another version's: what it made is made anew
+		return nil, nil // another restore's, or another version's: its work is done anew
 	}
 	return j, nil
 }

@@ -16,7 +16,7 @@ type Entry struct {
 	Name  string
 	Owner uint64 // node id; 0: Litestream's
 	Pages uint32 // size of the database behind it
-	// Place is what it is for the replica: in its chain or a level of it, an orphan beside the chain, or ahead of a gap behind it.
+	// Place is the file's role in the replica. It is in its chain or a level of it, an orphan beside the chain, or ahead of a gap.
 	Place string
 	Wrong string // why it could not be read; "": it was
 }
@@ -28,7 +28,7 @@ const (
 	Ahead  = "ahead"
 )
 
-// List tells of every file that a replica has, by level, then by TXID, and what the chain is. A file that cannot be read says so.
+// List describes every file of a replica, by level, then by TXID, and the chain. A file that cannot be read says so.
 func List(ctx context.Context, r *replica.Replica) (*replica.Chain, []Entry, error) {
 	c, err := r.Read(ctx)
 	var fault *replica.Fault

@@ -36,11 +36,11 @@ var ErrNotThere = errors.New("the replica does not have it")
 // ErrEmpty: there is no replica.
 var ErrEmpty = errors.New("there is no replica")
 
-// plan is which files make a state: the first has the whole database, each of the others begins at most one TXID behind the end of the one
-// before and goes further.
+// plan is the files that make a state. The first has the whole database; each other begins at most one TXID behind its predecessor's end
+// and goes further.
 type plan struct {
 	Files []replica.File `json:"files"`
-	// What the state is; Post 0: it has no checksum.
+	// The state's place; Post 0: it has no checksum.
 	TXID     replica.TXID     `json:"txid"`
 	Post     replica.Checksum `json:"post"`
 	Pages    uint32           `json:"pages"`
@@ -48,8 +48,8 @@ type plan struct {
 	Time     time.Time        `json:"time"`
 }
 
-// extend adds to files, which end at a TXID or are none, those that lead on to at most the TXID upTo: of those that can be next always
-// the one that goes furthest. Where files may overlap nothing goes further than that.
+// extend adds to files, which end at a TXID or are none, the files that lead on to at most upTo. Of the possible next files it always takes
+// the furthest. No other choice of overlapping files goes further.
 func extend(files, all []replica.File, upTo replica.TXID) []replica.File {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b replica.File) int { return cmp.Compare(a.Min, b.Min) })
@@ -67,7 +67,7 @@ func extend(files, all []replica.File, upTo replica.TXID) []replica.File {
 	}
 }
 
-// better prefers what goes further, then what has less that is known already, then what was compacted.
+// better prefers the furthest file, then the one with less known data, then the compacted one.
 func better(a, b *replica.File) bool {
 	return cmp.Or(cmp.Compare(a.Max, b.Max), cmp.Compare(a.Min, b.Min), cmp.Compare(a.Level, b.Level)) > 0
 }
@@ -146,7 +146,7 @@ func missing(files, all []replica.File, at, upTo replica.TXID, to Target) error 
 // lastBefore is the last TXID that a file ends with and whose time is not after t; 0: none. Times ascend with TXIDs.
 func lastBefore(ctx context.Context, r *replica.Replica, files []replica.File, t time.Time) (replica.TXID, error) {
 	ends := slices.Clone(files)
-	// Of those that end together the one of level 0 has the time of what was committed.
+	// Of the files with one end, that of level 0 has the commit's time.
 	slices.SortFunc(ends, func(a, b replica.File) int { return cmp.Or(cmp.Compare(a.Max, b.Max), cmp.Compare(a.Level, b.Level)) })
 	ends = slices.CompactFunc(ends, func(a, b replica.File) bool { return a.Max == b.Max })
 	var failed error
@@ -168,7 +168,7 @@ func lastBefore(ctx context.Context, r *replica.Replica, files []replica.File, t
 	return ends[n-1].Max, nil
 }
 
-// pageLeast is how many bytes a page takes in a file at least: its head, its place in the index, and what LZ4 makes of 512 equal bytes.
+// pageLeast is the least size of a page in a file: its header, its place in the index, and 512 equal bytes in LZ4.
 const pageLeast = 16
 
 // plausible bounds the pages of a database that files make. A header is proved only when its file was read, and room is made before.
@@ -179,7 +179,7 @@ func plausible(files []replica.File) (pages int64) {
 	return pages + 1 // the page that is never stored
 }
 
-// hidden is a file that is not in whole, and may end with a later state of the time t than upTo, the last in whole; nil: there is none.
+// hidden is a file that is not in whole. It may end with a later state of the time t than upTo, whole's last; nil: none.
 func hidden(files, whole []replica.File, upTo replica.TXID, t time.Time) *replica.File {
 	next := replica.TXID(0) // the first end behind upTo
 	for _, f := range whole {

@@ -53,7 +53,7 @@ func Prepare(ctx context.Context, r *replica.Replica, how Options) (*Prepared, e
 	return p, nil
 }
 
-// Restored is what was made.
+// Restored is the result.
 func (p *Prepared) Restored() Restored { return *p.j.out }
 
 // Finish checks the file, gives it its name and removes what was beside it. ErrExists: a database was made there meanwhile; it stays.
@@ -106,7 +106,7 @@ func (j *restore) record(ctx context.Context) error {
 	return nil
 }
 
-// Close lets go of the restore. One that was not finished goes on when it is prepared again.
+// Close releases the restore. An unfinished one is resumed when it is prepared again.
 func (p *Prepared) Close() error {
 	// Before it is unlocked: the next restore locks a file of that name that is there.
 	err := p.j.fs.Remove(p.j.how.To + lockSuffix)

@@ -111,7 +111,8 @@ func TestAPowerCutDuringAdvance(t *testing.T) {
 // rounds is how often the power is cut at each step of a restore; what survives is another part each time.
 var rounds = flag.Int("rounds", 1, "power cuts at each step of a restore")
 
-// TestAPowerCutDuringARestore: at every step of a restore, whatever of it survives, the target is absent or whole, and the next restore makes it.
+// TestAPowerCutDuringARestore: at every step of a restore, with any part of it surviving, the target is absent or whole, and the next
+// restore makes it.
 func TestAPowerCutDuringARestore(t *testing.T) {
 	store := objstore.NewMemory()
 	w := lived(t, store, replica.Bucket, 1)
@@ -301,7 +302,7 @@ func TestAnyCompleteSetOfFilesRestores(t *testing.T) {
 						set := extend(nil, left, s.File.Max)
 						can := reached(set) == s.File.Max
 						if !manifest && kind == "lost" && f.Level == 0 && to.TXID == 0 {
-							continue // nobody knows that it was there
+							continue // its existence is unknown
 						}
 						out, b, err := restoreTo(t, replica.New(store, replica.Bucket), disk.NewMem(), Options{Target: to})
 						switch {
@@ -326,7 +327,7 @@ func TestAnyCompleteSetOfFilesRestores(t *testing.T) {
 }
 
 // TestASnapshotThatNoManifestNamesIsAWayAround: the owner has found a named file damaged, has stored the whole database behind it, and is killed before
-// its manifest says so. What it acknowledged is restored. A file of a fenced owner is no such way.
+// its manifest says so. Its acknowledged commits are restored. A file of a fenced owner is no such way.
 func TestASnapshotThatNoManifestNamesIsAWayAround(t *testing.T) {
 	whole := objstore.NewMemory()
 	w := lived(t, whole, replica.Bucket, 7)

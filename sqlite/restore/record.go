@@ -149,8 +149,8 @@ func Place(of string) string {
 	return u.String()
 }
 
-// Choose leaves a record that says: the replica goes on with the file at path, if its end is still the one that is returned. A person has decided
-// so. The replica is at the URL of. disk.ErrLocked: an agent has the database. ErrEmpty: there is no replica.
+// Choose records a person's decision: the replica continues with the file at path, if the replica's end is still the returned one. The
+// replica is at the URL of. disk.ErrLocked: an agent has the database. ErrEmpty: there is no replica.
 func Choose(ctx context.Context, r *replica.Replica, fsys disk.FS, path, of string) (end replica.TXID, err error) {
 	c, err := r.Read(ctx)
 	var fault *replica.Fault

@@ -1,6 +1,6 @@
 // Package restore makes a SQLite database from a replica (package replica), and proves a replica without making one. The files may be
-// Litestream's. Pages are read newest first, so that each is written once, and all that a file and the chain say of themselves is checked on
-// the way: what comes out is what was captured, or an error that names the file.
+// Litestream's. Pages are read newest first, so that each is written once, and all checksums and links of the files are verified on the
+// way. The result is the captured state, or an error that names the file.
 //
 // It is not the agent's view of a replica: it writes nothing there, takes nothing over, and does not care who owns it.
 package restore
@@ -31,7 +31,7 @@ type Options struct {
 	Parallel int
 	// Check is what SQLite is asked; "": nothing, or Quick if the replica has no checksum of the database.
 	Check Check
-	// Progress hears now and then how much was read of how much; nil: nobody. Note hears what is worth a line.
+	// Progress hears now and then the bytes read and their total; nil: no calls. Note gets lines for the log.
 	Progress func(done, all int64)
 	Note     func(text string)
 	// Record leaves a record of the restore beside the database, from which the agent knows that it was made on purpose.
@@ -44,7 +44,7 @@ type Options struct {
 	every int64 // for tests: durableEvery; 0 is that
 }
 
-// Restored is what a restore has made.
+// Restored is the result of a restore.
 type Restored struct {
 	TXID     replica.TXID
 	Time     time.Time
@@ -56,7 +56,7 @@ type Restored struct {
 	Checksum replica.Checksum
 	Proved   bool
 	Checked  Check
-	Resumed  bool // it went on with what a call before had made
+	Resumed  bool // it resumed an earlier call's work
 }
 
 // ErrExists: there is a database already.
@@ -68,7 +68,7 @@ var ErrBusy = errors.New("another restore makes the same file")
 // ErrSpace: the file system has no room for the database.
 var ErrSpace = errors.New("not enough room on the disk")
 
-// durableEvery is how many bytes are read before what was made is made durable, and is not made again.
+// durableEvery is how many bytes are read before the work so far is made durable, and is not repeated.
 const durableEvery = 64 << 20
 
 // beside are the files that belong to a database.
@@ -180,7 +180,7 @@ func (j *restore) around(err error, first *error) bool {
 	return true
 }
 
-// find makes a plan of what there is. head is where the replica ends.
+// find makes a plan of the replica's files. head is the replica's end.
 func (j *restore) find(ctx context.Context, first *error) (p *plan, head replica.Head, err error) {
 	for p == nil {
 		var c *replica.Chain
@@ -225,7 +225,7 @@ func (j *restore) find(ctx context.Context, first *error) (p *plan, head replica
 	return p, head, nil
 }
 
-// plan finds out what there is, and writes down what is to be done.
+// plan reads the replica, and writes the plan down.
 func (j *restore) plan(ctx context.Context, first *error) error {
 	p, head, err := j.find(ctx, first)
 	if err != nil {
@@ -241,7 +241,7 @@ func (j *restore) plan(ctx context.Context, first *error) error {
 	return j.space(p)
 }
 
-// Spare is how many bytes stay free behind a restore: what else is on the disk goes on writing.
+// Spare is how many bytes stay free behind a restore, for the disk's other users.
 const Spare = 16 << 20
 
 // space refuses a restore for which there is no room.
@@ -257,11 +257,11 @@ func (j *restore) space(p *plan) error {
 	return nil
 }
 
-// usualMode is what a restored database may be read and written by, less what the umask takes: Litestream's.
+// usualMode is the mode of a restored database, less the umask: Litestream's.
 const usualMode = 0o644
 
-// create makes the working file. It has the permissions and the owner of the file that it is going to replace, or what Litestream gives a file that
-// replaces none: the application may be another user's.
+// create makes the working file. It has the permissions and the owner of the file that it is going to replace, or Litestream's for a new
+// file. The application may be another user's.
 func (j *restore) create(work string) (disk.File, error) {
 	if err := j.fs.Remove(work); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -350,7 +350,7 @@ func (j *restore) read(ctx context.Context, file disk.File) (err error) {
 	out := newSink(file, n.Plan.PageSize, n.XOR)
 	defer func() {
 		var fault *replica.Fault
-		if err != nil && !errors.As(err, &fault) { // what was done is kept
+		if err != nil && !errors.As(err, &fault) { // the finished work is kept
 			if kerr := j.keep(file, out); kerr != nil {
 				err = errors.Join(err, kerr)
 			}
@@ -445,7 +445,7 @@ func (j *restore) one(in interface{ Read([]byte) (int, error) }, f piece, out *s
 	return j.ends(name, f.File, d)
 }
 
-// fault names the file that an error is about. What the store says is not about the file.
+// fault names the file that an error is about. Errors of the store are not about the file.
 func fault(name string, err error) error {
 	var f *replica.Fault
 	var s *storeError
@@ -458,7 +458,7 @@ func fault(name string, err error) error {
 	return &replica.Fault{Name: name, Reason: err.Error()}
 }
 
-// begins compares a file's header with what is known of it.
+// begins compares a file's header with its known fields.
 func (j *restore) begins(name string, f replica.File, h ltx.Header) error {
 	p := &j.journal.Plan
 	switch {
@@ -472,7 +472,7 @@ func (j *restore) begins(name string, f replica.File, h ltx.Header) error {
 	return nil
 }
 
-// ends compares a file's trailer with what is known of it, and with what the one behind it begins with.
+// ends compares a file's trailer with its known fields, and with the header of the next file.
 func (j *restore) ends(name string, f replica.File, d *decoder) error {
 	post := d.trailer.PostApplyChecksum
 	if f.Post != 0 && post != f.Post {

@@ -150,7 +150,7 @@ func TestAStateThatNeverWasIsRefused(t *testing.T) {
 	}
 }
 
-// TestADamagedFileIsNamedOrNotNeeded: whatever is flipped in any object, cut off or deleted, a restore names it or comes to the same.
+// TestADamagedFileIsNamedOrNotNeeded: for any object with a flipped bit, cut off or deleted, a restore names it or comes to the same.
 func TestADamagedFileIsNamedOrNotNeeded(t *testing.T) {
 	whole := objstore.NewMemory()
 	w := lived(t, whole, replica.Bucket, 2)
@@ -187,7 +187,7 @@ func TestADamagedFileIsNamedOrNotNeeded(t *testing.T) {
 			case err == nil && bytes.Equal(b, want):
 				around++
 			case err == nil && i == 0 && name == "0000/"+last(w):
-				// The newest group, which the manifest does not name yet: that it was there is known to nobody.
+				// The newest group, which the manifest does not name yet: its existence is unknown.
 			default:
 				t.Errorf("%s, damage %d: %v, the same database: %v, notes %q", name, i, err, bytes.Equal(b, want), notes)
 			}

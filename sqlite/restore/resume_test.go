@@ -181,7 +181,7 @@ func TestLitestreamsReplicasAreRead(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever a file holds, it is refused or read, without more memory than its pages take.
+// FuzzDecode: any file is refused or read, without more memory than its pages take.
 func FuzzDecode(f *testing.F) {
 	store := objstore.NewMemory()
 	lived(f, store, replica.Bucket, 4)

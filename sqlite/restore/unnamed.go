@@ -8,8 +8,8 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 )
 
-// unnamed are the whole files above level 0 that the manifest does not name yet and that end with a state of the chain, by its checksum. Where a
-// named file is damaged an owner has acknowledged commits behind such a file.
+// unnamed returns whole files above level 0 that the manifest does not name yet. They end with a state of the chain, by its checksum. Where
+// a named file is damaged an owner has acknowledged commits behind such a file.
 func unnamed(ctx context.Context, r *replica.Replica, c *replica.Chain, bad map[string]bool) (own []replica.File, err error) {
 	all, err := r.Unnamed(ctx, c)
 	if err != nil {

@@ -25,7 +25,7 @@ type Verifying struct {
 	// Parallel is how many requests are on their way at once; each takes 2 MiB of memory. 0: 8.
 	Parallel int
 	Found    func(Finding)
-	Progress func(done, all int64) // bytes; nil: nobody
+	Progress func(done, all int64) // bytes; nil: no calls
 }
 
 // Verified is what Verify has proved.
@@ -39,8 +39,8 @@ type Verified struct {
 	Wrong          int // findings
 }
 
-// verify is one that goes on. Each file is read once, by the TXID where it ends, and laid over the state that its level has come to: the
-// checksum of each page, 8 bytes a page and level, is all that is kept of a database.
+// verify is one running verification. Each file is read once, by its end TXID, and laid over the state of its level. Of a database only the
+// checksums are kept: 8 bytes a page and level.
 type verify struct {
 	r     *replica.Replica
 	how   Verifying
@@ -49,10 +49,10 @@ type verify struct {
 	files []replica.File // by Max, then by level
 
 	states [replica.SnapshotLevel + 1]*state
-	kept   map[replica.TXID]*state // for files that begin there, whose level has nothing before them
+	kept   map[replica.TXID]*state // for files that begin there; their level has nothing before them
 	wanted map[replica.TXID]int    // how many of those there are
-	claims map[replica.TXID]claim  // what the database's checksum is at a TXID, and who said it first
-	sums   map[replica.TXID]claim  // what it was found to be
+	claims map[replica.TXID]claim  // the stated checksum of the database at a TXID, and the file that stated it first
+	sums   map[replica.TXID]claim  // its computed one
 }
 
 type claim struct {
@@ -84,9 +84,9 @@ func (s *state) resize(pages uint32) {
 	}
 }
 
-// Verify proves a replica without changing it, and without a disk: that every file that counts is there and is what was written under its
-// name, that the files of level 0 follow each other, that those of higher levels and snapshots come to the same database as they do, and that
-// nothing else lies there. It returns an error only if it could not go on: the store's, or ctx's, or ErrEmpty. What it finds is told to Found.
+// Verify proves a replica without changing it, and without a disk. Every file that counts must exist with the bytes written under its name,
+// and the files of level 0 must follow each other. Files of higher levels and snapshots must come to the same database, and no foreign
+// objects may lie there. It returns an error only if it could not go on: the store's, or ctx's, or ErrEmpty. Found hears of each fault.
 func Verify(ctx context.Context, r *replica.Replica, how Verifying) (*Verified, error) {
 	if how.Parallel <= 0 {
 		how.Parallel = 8
@@ -112,7 +112,7 @@ func (v *verify) note(format string, args ...any) {
 	v.how.Found(Finding{Text: fmt.Sprintf(format, args...)})
 }
 
-// survey lists what there is and holds it against the manifest.
+// survey lists the files and compares them with the manifest.
 func (v *verify) survey(ctx context.Context) error {
 	c, err := v.r.Read(ctx)
 	var fault *replica.Fault
@@ -229,7 +229,7 @@ func (v *verify) read(ctx context.Context) error {
 	return nil
 }
 
-// one reads a file and lays it over a state. whole reports whether it was read to its end, whatever was found.
+// one reads a file and lays it over a state. whole reports whether it was read to its end, with or without faults.
 func (v *verify) one(in interface{ Read([]byte) (int, error) }, f replica.File) (whole bool, err error) {
 	name := v.r.Name(f)
 	s := v.base(f)
@@ -337,7 +337,7 @@ func (v *verify) claim(at replica.TXID, sum replica.Checksum, name string) {
 	}
 }
 
-// found compares a state with what is said of it, and with how others came there.
+// found compares a state with its stated checksum, and with the same state on other levels.
 func (v *verify) found(s *state, name string) {
 	sum := databaseSum(s.xor)
 	if says, ok := v.claims[s.at]; ok && says.sum != sum {

@@ -74,8 +74,8 @@ func TestADamagedIdentityIsNamed(t *testing.T) {
 	}
 }
 
-// TestEveryDamageIsNamed: whatever is flipped in any object that counts, cut off, deleted, or put under another's name, is named with the
-// object.
+// TestEveryDamageIsNamed: a flipped bit in any object that counts, a cut, a deletion, or another's content under its name is reported with
+// the object.
 func TestEveryDamageIsNamed(t *testing.T) {
 	whole := objstore.NewMemory()
 	w := lived(t, whole, replica.Bucket, 6)
@@ -128,8 +128,8 @@ func TestEveryDamageIsNamed(t *testing.T) {
 	t.Logf("%d damages", damaged)
 }
 
-// harmless reports whether a damage that is not named changes nothing: a bit that means nothing to LZ4, or a manifest that is found again by
-// listing.
+// harmless reports whether a damage that is not named changes nothing. Such is a bit that means nothing to LZ4, or a manifest that is found
+// again by listing.
 func harmless(t testing.TB, store objstore.Store, want []byte, name string, kind int) bool {
 	t.Helper()
 	if name == replica.ManifestName && kind == 0 {

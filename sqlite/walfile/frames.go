@@ -16,7 +16,7 @@ const (
 // ErrDamaged: the frames are not those that the wal-index speaks of.
 var ErrDamaged = errors.New("the WAL is not what its index says")
 
-// Frame is a frame's header: the page it holds, and in the last frame of a commit the size of the database in pages (0 in others).
+// Frame is a frame's header. It has its page number, and in the last frame of a commit the size of the database in pages (0 in others).
 type Frame struct {
 	Number, Page, Commit uint32
 }
@@ -26,9 +26,9 @@ func (d *DB) FrameOffset(n uint32) int64 {
 	return walHeaderBytes + int64(n-1)*(frameHeaderBytes+int64(d.pageSize))
 }
 
-// Frames reads the frames behind from, up to h, and calls each with every one, in order, and its page, which is the callee's until it
-// returns. sum is the running checksum at from; if from is the WAL's beginning it is not used. ErrDamaged if checksum or salts
-// are not those of h: then what each was told is void.
+// Frames reads the frames behind from, up to h, in order. It calls each with every frame and its page; the page is valid during the call.
+// sum is the running checksum at from; if from is the WAL's beginning it is not used. ErrDamaged if checksum or salts are not those of h:
+// then discard everything that each got.
 func (d *DB) Frames(from uint32, sum [2]uint32, h Header, each func(f Frame, page []byte) error) error {
 	if d.wal == nil {
 		return ErrBusy // its first frame is being written
@@ -105,9 +105,9 @@ func parseHead(b []byte, pageSize uint32) (binary.ByteOrder, [2]uint32, bool) {
 	return order, sum, be.Uint32(b[4:]) == indexVersion && be.Uint32(b[8:]) == pageSize && be.Uint32(b[24:]) == sum[0] && be.Uint32(b[28:]) == sum[1]
 }
 
-// Recover reads the state of a database without its index, as the next connection to open it will find it: the frames up to the last
-// commit whose checksums are right (walformat.html, 4.2 "Recovery"). A database without such a frame has Frame 0 and the size of its file.
-// before is what an earlier call returned, or zero: if the WAL is still that one, reading goes on behind it.
+// Recover reads the state of a database without its index, as the next connection to open it will find it. It reads the frames up to the
+// last commit with right checksums (walformat.html, 4.2 "Recovery"). A database without such a frame has Frame 0 and the size of its file.
+// before is the result of an earlier call, or zero: if the WAL is still the same, reading continues behind it.
 func (d *DB) Recover(before Header) (Header, error) {
 	pages, err := d.Pages()
 	if err != nil {
@@ -145,7 +145,7 @@ func (d *DB) Recover(before Header) (Header, error) {
 		return nil
 	})
 	if errors.Is(err, ErrDamaged) {
-		err = nil // what was being written when the last connection ended, or is being written
+		err = nil // frames written when the last connection ended, or being written
 	}
 	return h, err
 }

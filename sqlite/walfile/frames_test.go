@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestFramesAreThoseOfTheWAL: what SQLite has written, from its beginning and from every commit on, whatever the size
-// of a page, and also where it is more than is read at a time.
+// TestFramesAreThoseOfTheWAL: the frames that SQLite has written, from the beginning and from every commit on, for every size of a page.
+// Also for more frames than are read at a time.
 func TestFramesAreThoseOfTheWAL(t *testing.T) {
 	for _, size := range []int{512, 4096, 1 << 16} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -78,8 +78,8 @@ func TestFramesOfBothByteOrders(t *testing.T) {
 	}
 }
 
-// TestDamagedFramesAreNotTold: each part of the WAL is compared with what the index says. What lies before the damage
-// was told, and is void.
+// TestDamagedFramesAreNotTold: each part of the WAL is compared with what the index says. The frames before the damage
+// were told, and are void.
 func TestDamagedFramesAreNotTold(t *testing.T) {
 	w := newWAL(binary.LittleEndian, 512, "saltsalt").frame(1, 0, 'a').frame(2, 2, 'b').frame(1, 2, 'c')
 	at := func(n int) int { return 32 + n*(24+512) }

@@ -49,8 +49,8 @@ func held(f *os.File, first, n int64) (int16, error) {
 // shareDatabase takes what every connection in WAL mode has: a shared lock on the database file. The last one to close finds
 // that it is not the last, and leaves the WAL.
 func (d *DB) shareDatabase() error {
-	// A connection that closes has the other kind of lock for a moment, one with locking_mode=EXCLUSIVE for as long as it likes; whether it shares a
-	// wal-index says nothing, because it may have begun in the other mode.
+	// A closing connection has the other kind of lock for a moment, one with locking_mode=EXCLUSIVE for as long as it likes. Whether it
+	// shares a wal-index says nothing, because it may have begun in the other mode.
 	for range 10 {
 		err := set(d.db, syscall.F_RDLCK, sharedFirst, sharedSize)
 		if !errors.Is(err, ErrBusy) {
@@ -61,8 +61,8 @@ func (d *DB) shareDatabase() error {
 	return ErrExclusive
 }
 
-// shareIndex reports whether connections share the wal-index f, and makes us one of those who do: the first to come finds the
-// lock free and empties the file, so whoever has it open must hold the lock.
+// shareIndex reports whether connections share the wal-index f, and joins them. The first process to come finds the lock free and empties
+// the file, so every process that has it open must hold the lock.
 func shareIndex(f *os.File) (bool, error) {
 	kind, err := held(f, deadManLock, 1)
 	if err != nil || kind == syscall.F_UNLCK {
@@ -80,8 +80,7 @@ func shareIndex(f *os.File) (bool, error) {
 	return true, nil
 }
 
-// Checkpointing reports whether somebody else keeps others from writing while it checkpoints: it waits for whoever reads from the WAL, to start it
-// anew.
+// Checkpointing reports whether another process blocks writers for its checkpoint: it waits for readers of the WAL, to start it anew.
 func (d *DB) Checkpointing() bool {
 	for _, at := range []int64{checkLock, writeLock} {
 		if kind, err := held(d.shm, at, 1); err != nil || kind == syscall.F_UNLCK {
@@ -91,14 +90,14 @@ func (d *DB) Checkpointing() bool {
 	return true
 }
 
-// Wanted reports whether somebody waits to have the database for itself: for another journal mode, or locking_mode=EXCLUSIVE.
+// Wanted reports whether a process waits for exclusive access: for another journal mode, or locking_mode=EXCLUSIVE.
 func (d *DB) Wanted() bool {
 	kind, err := held(d.db, pendingByte, 1)
 	return err == nil && kind == syscall.F_WRLCK
 }
 
-// Rest lets go of the mark and of the lock on the database, but goes on sharing the wal-index: others may do with the WAL what they like, and what
-// was committed meanwhile is counted there.
+// Rest releases the mark and the lock on the database, but keeps sharing the wal-index. Other processes may use the WAL freely, and the
+// index counts their commits.
 func (d *DB) Rest() error {
 	if err := d.Release(); err != nil {
 		return err
@@ -117,13 +116,13 @@ func (d *DB) Rouse() error {
 	return nil
 }
 
-// Alone reports whether nobody else shares the wal-index.
+// Alone reports whether no other process shares the wal-index.
 func (d *DB) Alone() bool {
 	kind, err := held(d.shm, deadManLock, 1)
 	return err == nil && kind == syscall.F_UNLCK
 }
 
-// Read reports whether anybody reads from the WAL, or holds a mark of it, beside us.
+// Read reports whether another process reads from the WAL, or holds a mark of it.
 func (d *DB) Read() bool {
 	kind, err := held(d.shm, readLock+1, marks-1)
 	return err != nil || kind != syscall.F_UNLCK

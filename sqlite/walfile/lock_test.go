@@ -90,8 +90,7 @@ func TestAnIndexThatNobodySharesIsNotTouched(t *testing.T) {
 	}
 }
 
-// TestWhatOthersDo: who checkpoints and locks writers out, who waits to have the database for itself, who reads, and
-// whether anybody is there at all.
+// TestWhatOthersDo: another process checkpoints and locks writers out, waits for exclusive access, or reads; or there is none at all.
 func TestWhatOthersDo(t *testing.T) {
 	w := newWAL(nativeOrder(), 512, "saltsalt").frame(1, 1, 'a')
 	d := w.lone(t, 1)

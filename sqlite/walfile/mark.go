@@ -15,7 +15,7 @@ func (d *DB) Hold() error {
 	return d.moveMark(markUnused)
 }
 
-// moveMark takes a mark nobody else holds, gives it a value, and lets go of the one that is held, if one is. ErrBusy if connections have all.
+// moveMark takes a free mark, gives it a value, and releases the held one, if any. ErrBusy if connections have all.
 func (d *DB) moveMark(value uint32) error {
 	// From the last: readers begin with the first.
 	for i := marks - 1; i > 0; i-- {
@@ -64,15 +64,15 @@ func (d *DB) Release() error {
 	return set(d.shm, syscall.F_UNLCK, readLock+int64(i), 1)
 }
 
-// Pin gives the mark that is held the value frame: from then on checkpoints copy nothing behind it, and what the database and the WAL up
-// to frame say together does not change. frame is that of a Header read while Hold was in force. ErrBusy: readers have every mark.
+// Pin gives the held mark the value frame. From then on checkpoints copy nothing behind it, and the state of the database and the WAL up to
+// frame does not change. frame is that of a Header read while Hold was in force. ErrBusy: readers have every mark.
 func (d *DB) Pin(frame uint32) error { return d.remark(frame) }
 
 // Unpin takes the value back. ErrBusy: readers have every mark; to be called again.
 func (d *DB) Unpin() error { return d.remark(markUnused) }
 
-// remark gives the mark that is held another value. If readers share it, as those do who come while it has a frame's value, another mark takes its
-// place: waiting for them could last for ever where one comes before the other has gone.
+// remark gives the held mark another value. If readers share it, as those do that come while it has a frame's value, another mark takes its
+// place. Waiting for them could last for ever if one comes before the other has left.
 func (d *DB) remark(value uint32) error {
 	err := d.takeMark(d.slot, value)
 	if errors.Is(err, ErrBusy) {

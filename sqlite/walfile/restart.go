@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// Restart starts the WAL anew, as a connection does that writes when everything was copied into the database (walRestartHdr in wal.c):
-// frames are written from its beginning again. It is refused with ErrBusy unless the WAL ends at read, which the caller has read, all of
-// it was copied, and nobody else checkpoints or reads from it. The mark stays held throughout. Writers have to be locked out.
+// Restart starts the WAL anew, as a writing connection does when everything was copied into the database (walRestartHdr in wal.c). Frames
+// are written from its beginning again. It returns ErrBusy unless the WAL ends at read, which the caller has read, and all of it was
+// copied. No other process may checkpoint or read from it. The mark stays held throughout. Writers have to be locked out.
 func (d *DB) Restart(read Position) error {
 	if d.slot == 0 || !d.writing {
 		return errors.New("restart a WAL: a lock is missing")
@@ -42,8 +42,8 @@ func (d *DB) Restart(read Position) error {
 	return err
 }
 
-// writeRestart writes the header of an empty WAL, the second copy first as SQLite does: a reader takes the first, then the second,
-// and believes equal ones.
+// writeRestart writes the header of an empty WAL, the second copy first as SQLite does. A reader takes the first, then the second, and
+// believes equal ones.
 func (d *DB) writeRestart() error {
 	var b [headerBytes]byte
 	if _, err := d.shm.ReadAt(b[:], 0); err != nil {
@@ -76,11 +76,11 @@ func (d *DB) writeRestart() error {
 	return err
 }
 
-// LockWriters keeps others from writing until UnlockWriters: they find the database locked. ErrBusy if somebody writes.
+// LockWriters keeps others from writing until UnlockWriters: they find the database locked. ErrBusy if another process writes.
 //
-// The RECOVER lock is taken first, as nobody does who writes: it tells a writer who finds the database locked that it is for a moment only, and
-// worth a second try before its own busy handler, or the lack of one, decides (sqlite/extension/shm.c). Nobody else is in its way: it is for
-// recoveries, which need the WRITE lock too, and begin anew when they find it taken.
+// The RECOVER lock is taken first, as no writer does. It tells a writer that finds the database locked that this is brief, and worth a
+// second try before its own busy handler decides (sqlite/extension/shm.c). Only recoveries conflict with it; they need the WRITE lock too,
+// and begin anew when they find it taken.
 func (d *DB) LockWriters() error {
 	if err := set(d.shm, syscall.F_WRLCK, recoverLock, 1); err != nil {
 		return err

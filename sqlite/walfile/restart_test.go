@@ -19,8 +19,8 @@ func restartable(t *testing.T) (string, *connection, *DB) {
 	return path, c, d
 }
 
-// TestAWALIsStartedAnew: it is empty then, its salts are others, nothing of it is copied, and the marks are as SQLite
-// leaves them, but for the one that is held. SQLite goes on in it.
+// TestAWALIsStartedAnew: it is empty then, its salts are others, and nothing of it is copied. The marks are as SQLite leaves them, except
+// the held one. SQLite goes on in it.
 func TestAWALIsStartedAnew(t *testing.T) {
 	for name, slot := range map[string]int{"with the last mark": 4, "with the first": 1} {
 		t.Run(name, func(t *testing.T) {

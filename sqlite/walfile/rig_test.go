@@ -12,9 +12,9 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// A process loses SQLite's locks on a file when it closes any descriptor of it. Connections of a test are in its own
-// process: what a test opens stays open until its end, and where it is locks that matter they are taken by another DB,
-// or by set on a file of its own, as another process would.
+// A process loses SQLite's locks on a file when it closes any descriptor of it. Connections of a test are in its own process, so a file
+// opened by a test stays open until its end. Where locks matter, another DB takes them, or set on a file of its own, as another process
+// would.
 
 // connection is one of SQLite, as an application has it.
 type connection struct {
@@ -211,7 +211,7 @@ func (w *aWAL) header(n, pages uint32) Header {
 	return Header{Position: Position{Salt: w.salt, Frame: n}, Pages: pages, PageSize: uint32(w.size), Sum: w.sums[n]}
 }
 
-// lone writes a database of so many pages with this WAL beside it, which nobody has open, and opens it.
+// lone writes a database of so many pages with this WAL beside it, unopened, and opens it.
 func (w *aWAL) lone(t *testing.T, pages int) *DB {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "app.db")

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/place"
 )
 
-// ErrHot: a program ended in the middle of a transaction, and its rollback journal has to be played back by SQLite before the database file is
-// a committed state.
+// ErrHot: a program ended in the middle of a transaction. SQLite has to play its rollback journal back before the database file is a
+// committed state.
 var ErrHot = errors.New("the rollback journal of an interrupted transaction lies beside the database")
 
 // ErrWAL: the database is in WAL mode, and not in one with a rollback journal.
@@ -20,9 +20,9 @@ var ErrWAL = errors.New("the database is in WAL mode")
 
 const reservedByte = pendingByte + 1
 
-// OpenRollback opens a database that is in a mode with a rollback journal, and holds the shared lock that readers have in that mode: nobody
-// writes to the file until Close. ErrAbsent and ErrMoved are as Open's; ErrWAL says that the mode is another, ErrBusy that a transaction is
-// being committed. A journal that has to be played back is no error here: Hot reports it.
+// OpenRollback opens a database that is in a mode with a rollback journal, and holds the shared lock that readers have in that mode. No
+// process writes to the file until Close. ErrAbsent and ErrMoved are as Open's; ErrWAL says that the mode is another, ErrBusy that a
+// transaction is being committed. A journal that has to be played back is no error here: Hot reports it.
 func OpenRollback(path string) (_ *DB, err error) {
 	d := &DB{path: path}
 	defer func() {
@@ -60,8 +60,8 @@ func OpenRollback(path string) (_ *DB, err error) {
 	return d, nil
 }
 
-// Hot reports whether a rollback journal has to be played back, as SQLite judges it (pager.c, hasHotJournal): it has a header, and no
-// connection has the lock of one that writes.
+// Hot reports whether a rollback journal has to be played back, by SQLite's rule (pager.c, hasHotJournal). It has a header, and no
+// connection has a writer's lock.
 func (d *DB) Hot() (bool, error) {
 	f, err := os.Open(d.path + "-journal")
 	if errors.Is(err, os.ErrNotExist) {
@@ -83,10 +83,10 @@ func (d *DB) Hot() (bool, error) {
 	return kind == syscall.F_UNLCK, err
 }
 
-// LockAll takes every lock of a database in a mode with a rollback journal, so that no other process reads or writes it until Close or Share:
-// ErrBusy if another one does. It waits up to 50 ms for those that read, and lets no new ones in meanwhile, as SQLite does: where programs take
-// turns in reading there is no moment without one. A transaction that writes is not waited for. The file of a database that cannot be written to
-// cannot be locked so.
+// LockAll takes every lock of a database in a mode with a rollback journal: ErrBusy if another process has one. No other process reads or
+// writes it until Close or Share. It waits up to 50 ms for readers, and lets no new ones in meanwhile, as SQLite does. Without that,
+// programs that read by turns would leave no free moment. A transaction that writes is not waited for. The file of a database that cannot
+// be written to cannot be locked so.
 func (d *DB) LockAll() error {
 	kind, err := held(d.db, reservedByte, 1)
 	if err == nil && kind != syscall.F_UNLCK {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// rolled is a database in a mode with a rollback journal, which nobody has open.
+// rolled is a database in a mode with a rollback journal, unopened.
 func rolled(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "app.db")
@@ -27,7 +27,7 @@ func mustOpenRollback(t *testing.T, path string) *DB {
 	return d
 }
 
-// TestAReaderOfARollbackDatabase: it has the lock of a reader, and so others read and nobody commits.
+// TestAReaderOfARollbackDatabase: it has the lock of a reader, and so others read and no commit succeeds.
 func TestAReaderOfARollbackDatabase(t *testing.T) {
 	path := rolled(t)
 	db := other(t, path)
@@ -71,7 +71,7 @@ func TestARollbackDatabaseThatIsNotOpened(t *testing.T) {
 	}
 }
 
-// TestAHotJournal: it has a header, and nobody is in the middle of the transaction that it belongs to.
+// TestAHotJournal: it has a header, and no connection is in the middle of the transaction that it belongs to.
 func TestAHotJournal(t *testing.T) {
 	const journal = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 	for name, c := range map[string]struct {
@@ -143,8 +143,8 @@ func TestAReaderIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestAllLocksOfARollbackDatabase: nobody reads or writes then, from the lock of one who begins to the last one of a
-// reader. With a reader there is ErrBusy.
+// TestAllLocksOfARollbackDatabase: no process reads or writes then, from the lock of one who begins to the last one of a reader. With a
+// reader there is ErrBusy.
 func TestAllLocksOfARollbackDatabase(t *testing.T) {
 	path := rolled(t)
 	db := other(t, path)

@@ -1,10 +1,10 @@
-// Package walfile is a SQLite database's files, as one more of the processes that share them: it reads what was committed, holds
-// a read mark so that nobody starts the WAL anew before it has read it, and starts the WAL anew itself. The rules are those of
+// Package walfile is a SQLite database's files, as one more of the processes that share them. It reads commits, and holds a read mark so
+// that the WAL is not started anew before it has read it. It also starts the WAL anew itself. The rules are those of
 // sqlite.org/walformat.html and of SQLite's wal.c and os_unix.c; the numbers below are theirs.
 //
-// It runs no SQL, writes neither to the database nor to its WAL, and never makes one of the files: what it changes is the
-// wal-index, which is memory that processes share. Linux only: it needs locks that belong to an open file, because a process
-// loses SQLite's own whenever it closes any descriptor of the file.
+// It runs no SQL, writes neither to the database nor to its WAL, and never makes one of the files. It changes only the wal-index, which is
+// memory that processes share. Linux only: it needs locks that belong to an open file, because a process loses SQLite's own whenever it
+// closes any descriptor of the file.
 package walfile
 
 import (
@@ -36,7 +36,7 @@ type DB struct {
 	path     string
 	db       *os.File
 	wal, shm *os.File // nil where there is none
-	id       place.ID // what the name meant when it was opened
+	id       place.ID // the file that the name meant when it was opened
 
 	pageSize uint32
 	walMode  bool
@@ -47,13 +47,12 @@ type DB struct {
 	buf      []byte
 }
 
-// Open opens the database at path: ErrAbsent if there is none yet, ErrExclusive if one connection has it for itself, ErrBusy if
-// it should be tried again. A database in WAL mode has a shared lock from then on, so that no connection removes its WAL. What
-// is locked is let go by Close.
+// Open opens the database at path. ErrAbsent: there is none yet. ErrExclusive: one connection has it exclusively. ErrBusy: try again. A
+// database in WAL mode has a shared lock from then on, so that no connection removes its WAL. Close releases the locks.
 func Open(path string) (*DB, error) { return open(path, false) }
 
-// OpenExclusive opens a database without sharing anything with the connection that has it for itself. What is read is true only
-// as long as that connection writes nothing.
+// OpenExclusive opens a database without sharing anything with the connection that has it exclusively. Reads are consistent only while that
+// connection writes nothing.
 func OpenExclusive(path string) (*DB, error) { return open(path, true) }
 
 func open(path string, lone bool) (_ *DB, err error) {
@@ -73,7 +72,7 @@ func open(path string, lone bool) (_ *DB, err error) {
 		if err := d.shareDatabase(); err != nil {
 			return nil, err
 		}
-		// The mode may have changed while nobody held the lock.
+		// The mode may have changed while it was not locked.
 		if err := d.readHeader(); err != nil {
 			return nil, err
 		}
@@ -87,7 +86,7 @@ func open(path string, lone bool) (_ *DB, err error) {
 	return d, d.Join()
 }
 
-// openRegular opens a database file: ErrAbsent if there is none, ErrNoDatabase for a directory, and for what an open would wait at.
+// openRegular opens a database file. ErrAbsent: there is none. ErrNoDatabase: a directory, or a file at which an open would block.
 func openRegular(path string, flag int) (*os.File, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -138,7 +137,7 @@ func (d *DB) Join() error {
 	}
 	d.live, err = shareIndex(f)
 	if err == nil && d.live && !sameFileAs(f, d.path+"-shm") {
-		d.live = false // removed meanwhile; the next call finds the one that took its place
+		d.live = false // removed meanwhile; the next call finds its replacement
 	}
 	if err != nil || !d.live {
 		f.Close()
@@ -160,7 +159,7 @@ func (d *DB) Join() error {
 	return nil
 }
 
-// Close lets go of every lock. It may be called again.
+// Close releases every lock. It may be called again.
 func (d *DB) Close() {
 	for _, f := range []*os.File{d.db, d.wal, d.shm} {
 		if f != nil {
@@ -179,7 +178,7 @@ func (d *DB) WAL() bool { return d.walMode }
 // Live reports whether there are connections, whose wal-index is shared.
 func (d *DB) Live() bool { return d.live }
 
-// Moved reports whether the name means another file than the one that is open.
+// Moved reports whether the name means another file than the open one.
 func (d *DB) Moved() bool {
 	id, err := place.Identify(d.path)
 	return err != nil || id != d.id
@@ -212,7 +211,7 @@ func (d *DB) readHeader() error {
 	return nil
 }
 
-// Pages is the size of the database file in pages, whatever the WAL says.
+// Pages is the size of the database file in pages, without the WAL.
 func (d *DB) Pages() (uint32, error) {
 	info, err := d.db.Stat()
 	if err != nil {
@@ -232,10 +231,10 @@ func (d *DB) ReadPage(page uint32, p []byte) error {
 	return err
 }
 
-// Look is what a glance at a database's files shows: equal ones mean that nothing was written in between.
+// Look is a glance at a database's files: equal ones mean that nothing was written in between.
 type Look struct{ DB, WAL Glance }
 
-// Glance is what a file system says of a file; zero: there is none.
+// Glance is a file's state in its file system; zero: there is none.
 type Glance struct {
 	Device, Inode uint64
 	Size          int64  // bytes

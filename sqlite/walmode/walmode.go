@@ -1,6 +1,6 @@
-// Package walmode has SQLite switch a database to WAL mode, once and under every lock there is, so that no other program reads or writes it
-// meanwhile. It is the one place where this program lets SQLite write to an application's database: the agent itself writes to none, and
-// decides when the switch is right.
+// Package walmode has SQLite switch a database to WAL mode, once and under every lock, so that no other program reads or writes it
+// meanwhile. Only here does this program let SQLite write to an application's database. The agent decides when the switch is right, and
+// itself writes to none.
 package walmode
 
 import (
@@ -21,10 +21,11 @@ const (
 	codeNotDatabase = 26
 )
 
-// Switch brings the database at path, an absolute path, into WAL mode. A journal that an interrupted transaction left is played back first. It
-// returns nil for a database that is in WAL mode already, walfile.ErrBusy while another process has a lock on the database, walfile.ErrAbsent
-// if there is none, walfile.ErrNoDatabase if SQLite cannot read it, or an error of the file system. After any error the mode may be the old one or WAL, and the content is
-// what was committed. The database is durable when Switch returns nil. One call for a path at a time; any goroutine.
+// Switch brings the database at path, an absolute path, into WAL mode. A journal that an interrupted transaction left is played back first.
+// It returns nil for a database in WAL mode, and walfile.ErrBusy while another process has a lock on the database. It returns
+// walfile.ErrAbsent if there is none, walfile.ErrNoDatabase if SQLite cannot read it, or an error of the file system. After any error the
+// mode may be the old one or WAL, and the content is the committed one. The database is durable when Switch returns nil. One call for a
+// path at a time; any goroutine.
 func Switch(ctx context.Context, path string) error {
 	files, err := walfile.OpenRollback(path)
 	if errors.Is(err, walfile.ErrWAL) {

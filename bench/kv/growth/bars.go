@@ -7,8 +7,8 @@ import (
 	"github.com/holdfastdb/holdfast/bench/bars"
 )
 
-// bar is what the project set itself for one row. The figure is divided by etcd's in the same row, by its own in another (beside), is what it has
-// beyond its own in another (beyond), or stands for itself (alone).
+// bar is the project's goal for one row. The figure is divided by etcd's in the same row, or by its own in another (beside). Or it is the
+// excess over its own in another (beyond), or stands for itself (alone).
 type bar struct {
 	row     string
 	of      func(f *Figure) *float64
@@ -104,7 +104,7 @@ var ownBars = []bar{
 	rateBar("Txn of 20 gets, 32 clients", 1.3, 0),
 	beyondAGet("count of 100,000 deleted keys", getOneRow, 100),
 	aloneBar("put beside the delete of 100,000 keys, 500/s", worstOf, "worst", " ms", 100),
-	// What lives is what holds the data; garbage of a load that is just over is not, and is in the row above.
+	// The live memory holds the data; the garbage of a load that is just over is in the row above.
 	{row: "memory: 10,000 keys, a minute after puts, the largest of three members", of: rssOf, what: "beside etcd's", unit: "x", want: 1.2},
 	{row: "memory: 10,000 watchers", of: rssOf, what: "beside etcd's", unit: "x", want: 1.2},
 	{row: "memory: 100,000 leases", of: rssOf, what: "beside etcd's", unit: "x", want: 1.2},
@@ -117,8 +117,8 @@ var ownBars = []bar{
 	aloneBar("gap in writes after kill -9 of the leader, 64 writers", worstOf, "worst", " ms", 1000),
 }
 
-// judge holds the medians against the bars. Of a part of the experiments only rows that were measured are judged; of a whole run a bar whose row nobody
-// measured is shown as such.
+// judge holds the medians against the bars. Of a part of the experiments only measured rows are judged; of a whole run a bar with an
+// unmeasured row is shown as such.
 func judge(all []Line, whole bool) bars.List {
 	get := func(row, server string, of func(f *Figure) *float64) float64 {
 		for i := range all {

@@ -67,7 +67,7 @@ func dial(address string) (*grpc.ClientConn, error) {
 
 func (b *bed) hangUp() {
 	for _, c := range b.conns {
-		c.Close() // what could be lost with it is nobody's
+		c.Close() // its data is thrown away
 	}
 	b.conns = nil
 }

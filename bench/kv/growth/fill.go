@@ -10,7 +10,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// fillers is how many fill at a time, batch how many keys a Txn of theirs puts at most (etcd's own limit is 128), batchBytes how many bytes.
+// fillers is the number of concurrent fillers. batch is the most keys that a Txn of theirs puts (etcd's own limit is 128), and batchBytes
+// the most bytes.
 const (
 	fillers    = 32
 	batch      = 100
@@ -43,7 +44,7 @@ func (b *bed) overwrite(ctx context.Context, prefix string, of, n, bytes int) er
 	return b.write(ctx, n, bytes, func(r *rand.Rand, i int) []byte { return key(prefix, r.IntN(of)) })
 }
 
-// write puts n values under the keys that name gives, many in one Txn: a key comes once in a Txn, so one that comes again is left out.
+// write puts n values under the keys that name gives, many in one Txn. A Txn has a key once, so a repeated key is left out.
 func (b *bed) write(ctx context.Context, n, bytes int, name func(r *rand.Rand, i int) []byte) error {
 	per := min(batch, max(1, batchBytes/max(bytes, 1)))
 	var next atomic.Int64

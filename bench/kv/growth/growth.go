@@ -1,8 +1,8 @@
-// Package growth measures what grows with what a user of a key-value store has most of: history, watches that resume, watchers, keys, leases, long
-// values. Each experiment fills a fresh server from a seed, measures it, and is repeated in alternating rounds against etcd and Holdfast (and the
-// floor server, where values move); what came out is held against the bars of bars.go.
+// Package growth measures the quantities that grow most for a user of a key-value store: history, watches that resume, watchers, keys,
+// leases, long values. Each experiment fills a fresh server from a seed and measures it. It is repeated in alternating rounds against etcd
+// and Holdfast (and the floor server, where values move). The results are compared with bars.go.
 //
-// It is no test of correctness, but counts what it gets: an answer with too few keys or events is an error, and the round does not count.
+// It is no test of correctness, but counts the results. An answer with too few keys or events is an error, and the round does not count.
 package growth
 
 import (
@@ -43,7 +43,7 @@ const (
 	floor    = "floor"
 )
 
-// Figure is what one server did in one row of the table. What is 0 was not measured.
+// Figure is what one server did in one row of the table. A field that is 0 was not measured.
 type Figure struct {
 	Row   string  `json:"row"`
 	CPU   float64 `json:"server_cpu_us_per_op,omitempty"`

@@ -25,7 +25,8 @@ const (
 	between = 5 * time.Second
 )
 
-// killed kills the leader under writers, who go to another member as soon as theirs does not answer, and takes the time to the next answer of any.
+// killed kills the leader under writers and takes the time to the next answer of any member. A writer goes to another member as soon as its
+// own does not answer.
 func killed(ctx context.Context, b *bed) ([]Figure, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -55,7 +55,7 @@ func (b *bed) grant(ctx context.Context, n int) ([]int64, error) {
 	})
 }
 
-// keep renews random leases on streams that stay open. Each stream sends its next request once it has the answer to the one before.
+// keep renews random leases on streams that stay open. Each stream sends its next request once it has the last answer.
 func (b *bed) keep(ctx context.Context, row string, ids []int64) (Figure, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -13,8 +13,8 @@ import (
 // do is one operation of a worker.
 type do func(ctx context.Context, worker int, r *rand.Rand) error
 
-// load has workers operate one after the other for as long as a load of the bed lasts, each as soon as it was answered, and measures. The first half second is
-// not counted.
+// load has workers operate for as long as a load of the bed lasts, and measures. Each worker sends its next operation as soon as the last
+// was answered. The first half second is not counted.
 func (b *bed) load(ctx context.Context, row string, workers int, f do) (Figure, error) {
 	if _, err := b.drive(ctx, workers, 500*time.Millisecond, 0, f); err != nil {
 		return Figure{}, fmt.Errorf("%s: %w", row, err)

@@ -6,7 +6,8 @@ import (
 	"github.com/holdfastdb/holdfast/bench/plot"
 )
 
-// chart is the table as a page: what an operation costs the server, row by row, so that rows of one kind at several sizes stand below each other.
+// chart is the table as a page: the cost of an operation for the server, row by row. Rows of one kind at several sizes stand below each
+// other.
 func chart(r *Report) []byte {
 	c := plot.Chart{
 		Title: "What grows with history, watchers and size: etcd 3.7.3 and Holdfast",

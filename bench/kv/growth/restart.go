@@ -205,7 +205,7 @@ func watchesOverRestart(ctx context.Context, b *bed) ([]Figure, error) {
 	return []Figure{{Row: restartRow, CPU: micros(cpu), Rate: 1 / took.Seconds(), RSS: float64(rss) / (1 << 20)}}, err
 }
 
-// writeLater writes once the cluster has a leader, whichever member was killed.
+// writeLater writes once the cluster has a leader, after any member was killed.
 func writeLater(ctx context.Context, write func() error) (err error) {
 	for began := time.Now(); time.Since(began) < 20*time.Second; {
 		if err = write(); err == nil {

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// quiet is how many watches of what does not change resume.
+// quiet is the number of resuming watches of an unchanged key.
 const quiet = 1000
 
 func resumeExperiments() []experiment {

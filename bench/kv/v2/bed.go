@@ -186,7 +186,7 @@ func settle(ctx context.Context, leader string, all []string, value string) (sta
 	return was, nil
 }
 
-// check compares what was answered with what is there: every write answered has happened, and no read was cut short.
+// check compares the answers with the store: every write answered has happened, and no read was cut short.
 func check(ctx context.Context, addr string, c Cell, was state, l *loaded) error {
 	now, err := ask(ctx, http.MethodGet, addr, "?quorum=true", "")
 	if err != nil {

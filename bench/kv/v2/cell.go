@@ -18,8 +18,8 @@ func (c Cell) String() string {
 	return fmt.Sprintf("%s by %s, %d B, %d clients, %s", c.Op, c.Tool, c.Size, c.Clients, c.Target)
 }
 
-// cells lists what to measure. Sizes are outermost and reads come before writes, so that no read meets a key that was just
-// overwritten by the hundred thousand more often on one server than on the other.
+// cells lists what to measure. Sizes are outermost and reads come before writes. So no server meets freshly overwritten keys in its reads
+// more often than the other.
 func (cfg *Config) cells() (out []Cell, err error) {
 	for _, size := range cfg.Sizes {
 		for _, op := range cfg.Ops {

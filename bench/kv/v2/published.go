@@ -1,8 +1,8 @@
 package v2
 
-// Published is one line of the report published for etcd 2.2.0: three members of 2 processors and 1.8 GB each, every one on a
-// machine of its own, the load from a fourth; means of 100 short runs. Its "all servers" reads went to one member after the
-// other and were added up; those measured here go to all at once.
+// Published is one line of the report published for etcd 2.2.0. It had three members of 2 processors and 1.8 GB, each on a machine of its
+// own, and the load came from a fourth. Its figures are means of 100 short runs. Its "all servers" reads went to one member after the other
+// and were added up; those measured here go to all at once.
 type Published struct {
 	Op        string  `json:"op"`
 	Size      int     `json:"value_bytes"`

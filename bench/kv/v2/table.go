@@ -21,9 +21,9 @@ type Figures struct {
 	ClientCPU float64 `json:"client_cpu_us_per_op"`
 }
 
-// Line is one cell of the table. Ratios are ours to etcd's, 0 if one of them is missing: each is the median over the rounds of
-// the ratio within a round, where both were measured one after the other, not the ratio of two medians, each of which may
-// come from another spell of the machine.
+// Line is one cell of the table. Ratios are ours to etcd's, 0 if one of them is missing. Each is the median over the rounds of the ratio
+// within a round, where both were measured one after the other. It is not the ratio of two medians, which may come from different spells of
+// the machine.
 type Line struct {
 	Cell
 	Etcd     *Figures `json:"etcd"`

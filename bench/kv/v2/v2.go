@@ -1,10 +1,10 @@
-// Package v2 repeats the published benchmark of etcd's v2 HTTP API: one key, values of 64 and 256 bytes, 1, 64 and 256
-// clients, at the leader only and at all members at once, reads and writes, on three members, by hey. It does so against
-// etcd 3.4 with v2 enabled and against Holdfast in alternating rounds on one machine, and leaves a table, every round as JSON
-// and a plot. Reads are repeated by wrk, because hey itself is most of what it measures there.
+// Package v2 repeats the published benchmark of etcd's v2 HTTP API by hey, on three members. It has one key, values of 64 and 256 bytes,
+// and 1, 64 and 256 clients. They read and write at the leader only and at all members at once. It does so against etcd 3.4 with v2 enabled
+// and against Holdfast in alternating rounds on one machine. It leaves a table, every round as JSON and a plot. Reads are repeated by wrk,
+// because hey itself is most of what it measures there.
 //
-// It is not a load generator: hey and wrk are. It does not compare with the published figures, which come from other machines;
-// it shows them.
+// It is not a load generator: hey and wrk are. It does not compare with the published figures, which come from other machines; it shows
+// them.
 package v2
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/holdfastdb/holdfast/bench/host"
 )
 
-// Config says what to measure. All fields must be set.
+// Config is the list of measurements. All fields must be set.
 type Config struct {
 	Clients         []int    // concurrent clients; one client goes to the leader only
 	Sizes           []int    // bytes of the value
@@ -54,8 +54,8 @@ type Report struct {
 	Failures  []string     `json:"failures"`
 }
 
-// Run measures, prints to w as it goes and writes the files. Runs that do not count make an error in the end, and so does the
-// end of ctx; what counted is shown and written all the same.
+// Run measures, prints to w as it goes and writes the files. Runs that do not count make an error in the end, and so does the end of ctx.
+// The counting results are shown and written all the same.
 func Run(ctx context.Context, cfg *Config, w io.Writer) error {
 	cells, err := cfg.cells()
 	if err != nil {

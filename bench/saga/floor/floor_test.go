@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestASagaIsDurableBeforeItsFirstCallAndAfterItsLast: or the floor would be lower than what a coordinator can do.
+// TestASagaIsDurableBeforeItsFirstCallAndAfterItsLast: or the floor would be lower than any coordinator.
 func TestASagaIsDurableBeforeItsFirstCallAndAfterItsLast(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "floor.log")
 	l, err := openLog(name)

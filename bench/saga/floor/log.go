@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// fileBytes is written once at start and then overwritten in a circle: fdatasync of preallocated space needs no metadata, which is
-	// what any log worth comparing with does.
+	// fileBytes is written once at start and then overwritten in a circle. fdatasync of preallocated space needs no metadata, as in any log
+	// worth comparing with.
 	fileBytes = 64 << 20
 	maxQueued = 4096
 	maxGroup  = 1 << 20 // bytes per fdatasync

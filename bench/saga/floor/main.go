@@ -1,6 +1,6 @@
-// Command floor is the least that a durable coordinator of sagas can do: decode a submit, put it in a group, write the group to one file
-// with one fdatasync, call both actions in turn, write a second record in the same way, answer. It speaks as much of DTM's HTTP API as a
-// load tool that waits for results needs, and shows what the services, the tool and HTTP leave possible on a machine. It is no
+// Command floor is the least that a durable coordinator of sagas can do. It decodes a submit, puts it in a group, and writes the group to
+// one file with one fdatasync. It calls both actions in turn, writes a second record in the same way, and answers. It speaks as much of
+// DTM's HTTP API as a load tool that waits for results needs. It shows the rate that services, tool and HTTP allow on a machine. It is no
 // coordinator: it recovers nothing, retries nothing, compensates nothing, and must never be compared as if it did.
 //
 //	floor -listen 127.0.0.1:36789 -dir DIR
@@ -47,7 +47,7 @@ const (
 	callTimeout = 3 * time.Second
 )
 
-// coordinator has no state but its log: nobody asks it what became of a saga.
+// coordinator has no state but its log: there are no queries of a saga's outcome.
 type coordinator struct {
 	log      *log
 	branches fasthttp.Client

@@ -1,9 +1,9 @@
-// Command personality is a server around the Tessera library with its two waits turned down as far as the library goes:
-// batches of at most 10 ms and a checkpoint every 100 ms. Tessera's own server for files, conformance-posix, waits a second for
-// each; measured with few writers that is all one sees. Beside this one no default of theirs decides the comparison.
+// Command personality is a server around the Tessera library with its two waits turned down as far as the library allows. Batches wait at
+// most 10 ms, and a checkpoint is made every 100 ms. Tessera's own server for files, conformance-posix, waits a second for each; measured
+// with few writers that is all one sees. Beside this one no default of theirs decides the comparison.
 //
-// It has the same surface as conformance-posix: POST /add, and the files of the log by GET. Beyond that it is nothing: no
-// deduplication, no limits, no shutdown. It is a module of its own, so that nothing of Tessera's gets into the server's.
+// It has the same surface as conformance-posix: POST /add, and the files of the log by GET. Beyond that it is nothing: no deduplication, no
+// limits, no shutdown. It is a module of its own, so that nothing of Tessera's gets into the server's.
 package main
 
 import (

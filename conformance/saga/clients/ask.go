@@ -14,7 +14,7 @@ import (
 	"github.com/dtm-labs/logger"
 )
 
-// patience is how long a case waits: DTM looks at what is due every three seconds.
+// patience is how long a case waits: DTM looks for due transactions every three seconds.
 const patience = 20 * time.Second
 
 // quiet keeps DTM's client from printing each request.
@@ -98,8 +98,8 @@ func refused(err error, word string) error {
 	return nil
 }
 
-// path is what is checked of a transaction in the end: its status, what the services saw, how its branches are stored and how
-// it came to fail. What is "" is not looked at.
+// path is the checked part of a transaction in the end: its status, its services' calls, its stored branches and the reason of a failure. A
+// field that is "" is not checked.
 type path struct{ status, calls, branches, reason string }
 
 // took checks it and returns what the services saw.

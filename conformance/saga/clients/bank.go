@@ -22,12 +22,12 @@ type order struct {
 	Refuse string `json:"refuse"` // the service that says no to it: TransOut, TransIn or none
 }
 
-// bank is the two services of a transfer and what undoes them, behind the barrier of DTM's client:
+// bank is the two services of a transfer and their compensations, behind the barrier of DTM's client:
 //
 //	clients bank -listen HOST:PORT -db USER:PASSWORD@tcp(HOST:PORT)/
 //
-// It may be killed at any moment. It expects the tables that conformance/saga/transfer makes: in bank.attempts it notes that it was called,
-// committed before anything else, and in bank.ledger, together with the money, that it has moved some.
+// It may be killed at any moment. It expects the tables that conformance/saga/transfer makes. In bank.attempts it notes each call,
+// committed before anything else. In bank.ledger it notes each booking, together with the money.
 func bank(args []string) error {
 	flags := flag.NewFlagSet("bank", flag.ExitOnError)
 	listen := flags.String("listen", "", "where the services are")

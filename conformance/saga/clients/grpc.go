@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// grpcStories are the cases over gRPC. What became of a transaction is asked over HTTP: gRPC has no query.
+// grpcStories are the cases over gRPC. The outcome of a transaction is queried over HTTP: gRPC has no query.
 func grpcStories(a *at) []story {
 	w := &rpc{at: a, services: newServices()}
 	return []story{

@@ -413,7 +413,7 @@ func (w *web) tccNested() (string, error) {
 		if r, err := w.pay(t, "TransOut"); err != nil {
 			return r, err
 		}
-		// What the service of a branch would do that calls others in its turn.
+		// The calls of a branch's service that calls others in its turn.
 		inner, err := dtmcli.TccFromQuery(url.Values{"dtm": {w.http}, "gid": {gid}, "trans_type": {"tcc"}, "branch_id": {t.CurrentSubBranchID()}})
 		if err != nil {
 			return nil, err

@@ -4,8 +4,8 @@
 //	clients http|grpc|workflow-http|workflow-grpc|week -http HOST:PORT -grpc HOST:PORT
 //	clients bank ..., clients transfer ...
 //
-// Each of the first five starts the services it needs, runs its cases beside each other, and prints a line for each, with tabs between
-// ok or failed, the case, and what the services saw or what is wrong. It knows nothing of Holdfast: DTM itself passes it too.
+// Each of the first five starts the services it needs and runs its cases beside each other. It prints a line for each, with tabs between ok
+// or failed, the case, and the services' calls or the fault. It knows nothing of Holdfast: DTM itself passes it too.
 package main
 
 import (
@@ -52,7 +52,7 @@ func fatal(err error) {
 	os.Exit(2)
 }
 
-// story is one case: what it returns is what the services saw.
+// story is one case: it returns the services' calls.
 type story struct {
 	name string
 	run  func() (note string, err error)

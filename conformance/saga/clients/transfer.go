@@ -20,8 +20,9 @@ import (
 //
 //	clients transfer -members HOST:PORT,… -banks HOST:PORT,HOST:PORT -accounts N -workers N -name NAME -out FILE
 //
-// The first bank is asked for the money, the second takes it. It writes lines for each into FILE, as soon as it knows: asked GID KIND before it is submitted, and after that succeed GID, taken GID (it is
-// submitted, whatever comes of it) or unknown GID WHY. KIND is plain or concurrent, and wait if the client waits for its end.
+// The first bank is asked for the money, the second takes it. It writes lines for each into FILE, as soon as it knows: asked GID KIND
+// before it is submitted. After that it writes succeed GID, taken GID (submitted, outcome open) or unknown GID WHY. KIND is plain or
+// concurrent, and wait if the client waits for its end.
 func transfer(args []string) error {
 	flags := flag.NewFlagSet("transfer", flag.ExitOnError)
 	members := flags.String("members", "", "where the coordinators are")

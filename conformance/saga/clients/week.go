@@ -66,7 +66,7 @@ func (w *week) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		case <-w.hanging:
 		}
 	case strings.HasPrefix(r.URL.Path, "/late/") && nth == 1:
-		time.Sleep(4 * time.Second) // a second longer than a call may take; whoever asks again is answered at once
+		time.Sleep(4 * time.Second) // a second longer than a call may take; a repeated request is answered at once
 	case strings.HasPrefix(r.URL.Path, "/large/"):
 		_, _ = rw.Write(bytes.Repeat([]byte("x"), 5<<20))
 		if strings.HasSuffix(r.URL.Path, "/bad") {

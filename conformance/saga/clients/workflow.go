@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// flows is the cases of workflows, whichever way the coordinator and the services are spoken to.
+// flows is the cases of workflows, for both protocols of the coordinator and the services.
 type flows struct {
 	*at
 	*services

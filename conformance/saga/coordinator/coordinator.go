@@ -15,7 +15,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// Where DTM's coordinator is if nobody says otherwise, and where its own samples and tests look for it.
+// The default addresses of DTM's coordinator, where its own samples and tests look for it.
 const (
 	HTTP = "127.0.0.1:36789"
 	GRPC = "127.0.0.1:36790"
@@ -62,7 +62,7 @@ func Original(dir, bin string) (*proctest.Process, error) {
 	return p, nil
 }
 
-// Ready waits until the coordinator at an address takes commands. What it asks for is refused by one that does.
+// Ready waits until the coordinator at an address takes commands. A coordinator that takes commands refuses its request.
 func Ready(at string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -28,7 +28,7 @@ type campaign struct {
 	servers         *servers
 }
 
-// log is the file with what a run of one test alone printed, or of all.
+// log is the file with the output of a run of one test alone, or of all.
 func (c *campaign) log(name string) string {
 	return filepath.Join(c.suites, "logs-dtm-"+c.against, name+".log")
 }
@@ -120,8 +120,8 @@ func (c *campaign) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// test runs tests in one process after another until each has a verdict: where one ends the process, it has failed, and the rest
-// goes on without it.
+// test runs tests in one process after another until each has a verdict. A test that ends the process has failed, and the rest continues
+// without it.
 func (c *campaign) test(log string, names []string, patience time.Duration) (all []suite.Result, err error) {
 	for len(names) > 0 {
 		text, err := c.process(log, names, patience)
@@ -146,7 +146,7 @@ func (c *campaign) test(log string, names []string, patience time.Duration) (all
 	return all, nil
 }
 
-// process runs tests in one process with a fresh server and returns what it printed, whatever became of it.
+// process runs tests in one process with a fresh server and always returns its output.
 func (c *campaign) process(log string, names []string, patience time.Duration) (text string, err error) {
 	if err := c.servers.fresh(); err != nil {
 		return "", err
@@ -173,7 +173,7 @@ func (c *campaign) process(log string, names []string, patience time.Duration) (
 // line is what a test says as it begins and ends. Tests of tests are indented.
 var line = regexp.MustCompile(`(?m)^(?:=== RUN +(Test\w+)|--- (PASS|FAIL|SKIP): (Test\w+) \(([0-9.]+s)\))$`)
 
-// verdicts reads what became of each test; unfinished is the one that was running when the process ended, if one was.
+// verdicts reads the outcome of each test; unfinished is the one that was running when the process ended, if one was.
 func verdicts(text string) (all []suite.Result, unfinished string) {
 	for _, m := range line.FindAllStringSubmatch(text, -1) {
 		if m[1] != "" {

@@ -1,13 +1,13 @@
 // Command dtmsuite runs DTM's own test suite, `test/` of its module, against Holdfast, or against DTM itself. The sources of its tests are
-// unchanged; for Holdfast two packages of the server inside it are replaced by conformance/saga/shim, which speaks to
-// a Holdfast with a control door (build tag sagatest). scripts/dtmsuite.sh links both and installs MariaDB, Redis and what stands in for MongoDB.
+// unchanged. For Holdfast two packages of the server inside it are replaced by conformance/saga/shim, which speaks to a Holdfast with a
+// control door (build tag sagatest). scripts/dtmsuite.sh links both and installs MariaDB, Redis and a substitute for MongoDB.
 //
 //	dtmsuite [-against ours|original] [-only REGEXP]
 //
 // The suite knows fixed ports, so everything runs in a network of its own where the machine lets this user make one. All tests run in one
-// process, as DTM runs them, but those that are known to fail: what fails runs again alone, with a fresh database and a fresh server, and only
-// then counts. A failure that is not in known_failures.txt ends the run with status 1, and so does a listed one that passes, or a test that
-// skips itself. A run of all tests replaces its cells of RESULTS-saga-suite.md.
+// process, as DTM runs them, except those that are known to fail. A failed test runs again alone, with a fresh database and a fresh server,
+// and only then counts. A failure that is not in known_failures.txt ends the run with status 1. So does a listed test that passes, or a
+// test that skips itself. A run of all tests replaces its cells of RESULTS-saga-suite.md.
 package main
 
 import (

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// every is the time from one healthy transaction to the next, whether or not the one before has ended.
+	// every is the time from one healthy transaction to the next, also while its predecessor runs.
 	every = 10 * time.Millisecond
 	// patience is how long a healthy transaction may take before it counts as failed.
 	patience = 10 * time.Second

@@ -1,9 +1,9 @@
-// Command hanging submits 10,000 transactions to services that take a call and do not answer, and measures a hundred transactions a second to
-// services that do, before and beside them. Each way in which services hang has a server of its own with --memory 256MiB. A way has passed if the
-// healthy transactions' p99 is at most three times what it was before, none of them failed, and the server stayed below 300 MB.
+// Command hanging submits 10,000 transactions to services that take a call and do not answer. Before and beside them it measures a hundred
+// transactions a second to healthy services. Each way in which services hang has a server of its own with --memory 256MiB. A way has passed
+// if the healthy transactions' p99 is at most three times the p99 before. None of them may fail, and the server must stay below 300 MB.
 //
-// The hanging services and the client that submits to them are a process of the lowest priority: elsewhere they have machines of their own. Half of
-// the healthy transactions beside them go to services that nobody has called before.
+// The hanging services and the client that submits to them are a process of the lowest priority: elsewhere they have machines of their own.
+// Half of the healthy transactions beside them go to services that were never called before.
 //
 //	hanging [-only PATTERN] [-transactions N]
 //
@@ -128,7 +128,7 @@ func (c *campaign) measure(w *way) (note string, err error) {
 		return "", err
 	}
 	to := [][2]string{h.known, h.news}
-	if w.Addresses >= c.transactions { // nobody can tell a service that is new from ten thousand others that are
+	if w.Addresses >= c.transactions { // a new service cannot be told from ten thousand other new ones
 		to = to[:1]
 	}
 	after := h.load(c.beside, to...)

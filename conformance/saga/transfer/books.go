@@ -45,7 +45,7 @@ func openBank(m *proctest.MariaDB) error {
 	return err
 }
 
-// read reads what there is about transfers whose gids begin with name.
+// read reads the rows of transfers whose gids begin with name.
 func read(m *proctest.MariaDB, name string) (*books, error) {
 	rows, err := m.SQL(fmt.Sprintf("START TRANSACTION WITH CONSISTENT SNAPSHOT;\nSELECT 's', SUM(balance) FROM bank.accounts;\n"+
 		"SELECT 'c', gid, branch_id, op FROM bank.attempts WHERE gid LIKE '%[1]s%%' ORDER BY seq;\n"+

@@ -73,7 +73,7 @@ func newCampaign(dir string, maria *proctest.MariaDB, members int, seed uint64, 
 	return c, c.listening()
 }
 
-// close kills whatever runs.
+// close kills all running processes.
 func (c *campaign) close() {
 	c.cluster.Close()
 	for _, b := range c.banks {

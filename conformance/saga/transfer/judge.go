@@ -23,15 +23,15 @@ type move struct {
 	account, amount int
 }
 
-// The branches of a transfer, and what a branch is called for.
+// The branches of a transfer, and the kinds of calls.
 const (
 	payment, receipt   = "01", "02"
 	action, compensate = "action", "compensate"
 )
 
-// judge says what is wrong with a transfer, given what services were called for and what they have booked. empty counts compensations that
-// came to a service which had not got the action: only where steps run beside each other may the call of one have been lost with the
-// service, and the barrier has to make such a compensation book nothing.
+// judge describes the faults of a transfer, given the services' calls and bookings. empty counts compensations that came to a service which
+// had not got the action. Only in concurrent sagas may an action's call have been lost with the service. The barrier must make such a
+// compensation book nothing.
 func judge(t *transfer, calls []call, moves []move) (wrong []string, empty int) {
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	switch t.status {
@@ -68,8 +68,8 @@ func judge(t *transfer, calls []call, moves []move) (wrong []string, empty int) 
 	return append(wrong, booked(t, moves)...), empty
 }
 
-// booked says what is wrong with the bookings alone: all of a transfer that succeeded is there once, and of one that failed whatever is
-// there has been taken back after it was done.
+// booked describes the faults of the bookings alone. All bookings of a succeeded transfer are there once. Any booking of a failed one has
+// been reversed after it was done.
 func booked(t *transfer, moves []move) (wrong []string) {
 	sum := 0
 	seen := map[call]int{}

@@ -1,14 +1,14 @@
-// Command transfer moves money by sagas of DTM's Go client, unchanged, between accounts in a MariaDB that stands behind DTM's barrier, while
-// members of the coordinator and the services are killed with SIGKILL. conformance/saga/transfer/run.sh builds and installs what it runs.
+// Command transfer moves money by sagas of DTM's Go client, unchanged, between accounts in a MariaDB behind DTM's barrier. Members of the
+// coordinator and the services are killed with SIGKILL meanwhile. conformance/saga/transfer/run.sh builds and installs what it runs.
 //
 //	transfer [-members 1,3] [-rounds 200]
 //
-// In a round clients submit transfers, something is killed and started again, and all transfers have to come to an end; then what every
-// service was called for and what it booked is judged (judge.go). Everything is read once more at the end, so that a call which comes late
-// is seen too. A run with a violation ends with status 1. Without -rounds there are as many as ROUNDS in the environment says, else 30. A size's
-// row of RESULTS-saga-transfer.md is replaced by a run of at least as many rounds, and by one with a violation.
+// In a round clients submit transfers, something is killed and started again, and all transfers have to end. Then the calls and bookings of
+// every service are judged (judge.go). Everything is read once more at the end, so that a call which comes late is seen too. A run with a
+// violation ends with status 1. Without -rounds there are as many as ROUNDS in the environment says, else 30. A size's row of
+// RESULTS-saga-transfer.md is replaced by a run of at least as many rounds, and by one with a violation.
 //
-// It is about what holds, not about speed: bench/saga measures.
+// It is about correctness, not about speed: bench/saga measures.
 package main
 
 import (

@@ -18,7 +18,7 @@ type outcome struct {
 
 	leaders, others, services, clients int // killed, of members with three or more: leaders and others
 	asked, succeeded, failed, unknown  int // transfers, by how they ended
-	calls, repeated, empty             int // of services; more than once for one thing; compensations of what had not come
+	calls, repeated, empty             int // of services; repeated calls for one thing; compensations without an action
 	sum                                int // of all accounts
 	violations                         int
 	slowest                            time.Duration // from when all was running again to the end of the last transfer

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// strike kills members or services without warning and starts them again after a moment in which others may have taken over, or may not; now
-// and then once more while they recover.
+// strike kills members or services without warning and starts them again after a moment in which others may or may not have taken over. Now
+// and then it does so once more while they recover.
 func (c *campaign) strike() error {
 	members, services, err := c.victims()
 	if err != nil {

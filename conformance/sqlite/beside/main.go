@@ -1,9 +1,9 @@
-// Command beside plays what people do with Litestream, once with Litestream 0.5.18 and once with Holdfast under the name litestream, and holds
-// the outcomes beside each other: Holdfast's is never worse.
+// Command beside plays common uses of Litestream, once with Litestream 0.5.18 and once with Holdfast under the name litestream, and
+// compares the outcomes. Holdfast's is never worse.
 //
 //	beside [-only REGEXP] [-jobs N]
 //
-// Replicas are directories, or a bucket of internal/bucket. A whole run writes RESULTS-sqlite-flows.md. What only Holdfast has is looked at in
+// Replicas are directories, or a bucket of internal/bucket. A whole run writes RESULTS-sqlite-flows.md. Features of Holdfast alone are in
 // conformance/sqlite/stories.
 package main
 

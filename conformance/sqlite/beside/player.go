@@ -15,7 +15,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// patience is for what is waited for.
+// patience bounds every wait.
 const patience = 20 * time.Second
 
 // player is one program in one empty directory. It belongs to one goroutine.

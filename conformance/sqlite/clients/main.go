@@ -1,8 +1,8 @@
-// Command clients runs programs on unmodified libraries with the SQLite extension loaded, as docs/SQLITE.md says to load it: Django and
-// Rails as Debian has them (scripts/sqliteclients.sh), better-sqlite3 and mattn/go-sqlite3, which bring an SQLite of their own
-// (scripts/sqlitelinked.sh). Each creates, updates, rolls back and reads, and counts the commits it got an answer for; the agent must have
-// been asked for just as many, each before its answer. The agent is a fake one (internal/extagent): what a bucket holds afterwards is
-// looked at elsewhere.
+// Command clients runs programs on unmodified libraries with the SQLite extension loaded, as docs/sqlite/extension.md says to load it.
+// Django and Rails are as Debian has them (scripts/sqliteclients.sh). better-sqlite3 and mattn/go-sqlite3 bring an SQLite of their own
+// (scripts/sqlitelinked.sh). Each creates, updates, rolls back and reads, and counts the commits it got an answer for. The agent must have
+// been asked for just as many, each before its answer. The agent is a fake one (internal/extagent): other programs check the content of a
+// bucket.
 //
 //	clients [-quick]
 //
@@ -96,7 +96,7 @@ func run(quick bool, table string) (err error) {
 // upload is how long the agent takes to answer.
 const upload = 20 * time.Millisecond
 
-// run has a program of this client work on a new database, and compares what it counted with what the agent was asked.
+// run has a program of this client work on a new database, and compares its count with the agent's requests.
 func (c client) run(root, dir, so string) (note string, err error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return "", err

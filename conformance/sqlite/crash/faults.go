@@ -49,8 +49,8 @@ func (r *run) faults() []step {
 	return l
 }
 
-// outage has the store fail under load. What cannot be stored in time is an error and never acknowledged, nothing more is taken until
-// everything is stored, and then it goes on.
+// outage has the store fail under load. A commit that cannot be stored in time is an error and never acknowledged. No more commits are
+// taken until everything is stored, and then it goes on.
 func (r *run) outage(ctx context.Context, p *place, o outage) (string, error) {
 	lasts := 20 * time.Second
 	if r.quick {
@@ -95,7 +95,7 @@ func (r *run) outage(ctx context.Context, p *place, o outage) (string, error) {
 	if o.down && (during > 0 || ioerr == 0 || readonly == 0) {
 		return "", fmt.Errorf("meanwhile %d commits were acknowledged, %d had SQLITE_IOERR, %d writes were refused; %v", during, ioerr, readonly, m.app.errors)
 	}
-	// The bucket has what was acknowledged, whatever it does: what it holds now, read when it works again, before anything is added.
+	// The bucket must have every acknowledged commit: its content now, read when it works again, before anything is added.
 	if err := m.agent.Pause(); err != nil {
 		return "", err
 	}

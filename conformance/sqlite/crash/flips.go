@@ -31,13 +31,13 @@ type objects struct {
 	replica  *replica.Replica
 	want     []byte // the database
 	to       string
-	// What came of it: restores that named the damage, those that went round it, and damage that Verify did not name.
+	// The outcome: restores that named the damage, those that went round it, and damage that Verify did not name.
 	tried, named, round int
 	silent              []string
 }
 
-// damage flips bits in, removes, renames and doubles every kind of file of a replica. Whatever is restored is what was stored, or the damage
-// is named.
+// damage flips bits in, removes, renames and doubles every kind of file of a replica. A restore gives the stored state, or names the
+// damage.
 func (r *run) damage(ctx context.Context, p *place) (string, error) {
 	m, err := p.machine("m")
 	if err != nil {
@@ -119,7 +119,7 @@ func (r *run) damage(ctx context.Context, p *place) (string, error) {
 	return note, nil
 }
 
-// kinds are the replica's files by what they are.
+// kinds are the replica's files by kind.
 func (o *objects) kinds() (map[string][]string, error) {
 	kinds := map[string][]string{}
 	err := filepath.WalkDir(o.dir, func(name string, e fs.DirEntry, err error) error {
@@ -188,8 +188,8 @@ func (o *objects) flip(ctx context.Context, name string) error {
 	return errors.Join(err, os.WriteFile(name, b, 0o600))
 }
 
-// sameContent reports whether two files of a replica say the same in other bytes: LZ4 has several ways to write down a run of zeros, and an LTX file's
-// checksum is over what is not compressed.
+// sameContent reports whether two files of a replica say the same in other bytes. LZ4 has several ways to write down a run of zeros, and an
+// LTX file's checksum is over its uncompressed content.
 func sameContent(a, b []byte) bool {
 	x, err1 := content(a)
 	y, err2 := content(b)

@@ -67,7 +67,7 @@ func (r *run) foreign() []step {
 	return l
 }
 
-// hand has an application write, and another program beside it; then the database and what comes back from the bucket must be the same.
+// hand has an application write, and another program beside it. Then the database and its restore from the bucket must be the same.
 func (r *run) hand(ctx context.Context, p *place, h hand) (string, error) {
 	m, err := p.machine("h")
 	if err != nil {

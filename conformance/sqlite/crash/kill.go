@@ -89,7 +89,7 @@ func (r *run) killAgent(ctx context.Context, p *place) (string, error) {
 		if err := m.agent.Kill(); err != nil {
 			return "", err
 		}
-		// What was answered before is said, however late the application gets to it. One that goes on being answered does not end the wait.
+		// Earlier answers reach the application, however late. One that goes on being answered does not end the wait.
 		for killed, still, oks := time.Now(), time.Now(), -1; time.Since(still) < 200*time.Millisecond && time.Since(killed) < 5*time.Second; time.Sleep(20 * time.Millisecond) {
 			if m.app.read(); m.app.oks > oks {
 				still, oks = time.Now(), m.app.oks

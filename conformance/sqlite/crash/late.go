@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// late is a way to a bucket on which uploads spend a while: they arrive, also when whoever sent them has given up or died.
+// late is a slow way to a bucket: uploads arrive even when their sender has given up or died.
 type late struct {
 	srv   *http.Server
 	to    string
@@ -37,13 +37,13 @@ func (p *place) late() (*late, error) {
 	return w, nil
 }
 
-// close lets go of it; what is on its way arrives.
+// close stops accepting; uploads in flight arrive.
 func (w *late) close() error { return w.srv.Close() }
 
 // env leads a process over it.
 func (w *late) env() string { return "AWS_ENDPOINT_URL=" + w.url }
 
-// ServeHTTP implements http.Handler. A request is read whole and sent on by a goroutine that nobody can cancel.
+// ServeHTTP implements http.Handler. A request is read whole and sent on by a goroutine that is never cancelled.
 func (w *late) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

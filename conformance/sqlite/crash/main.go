@@ -1,7 +1,7 @@
-// Command crash has real processes keep a SQLite database in a bucket while they are killed, stopped, taken over and failed by their store,
-// and while other programs do what they like with the database; then everything local is removed, and what was acknowledged must come back
-// from the bucket alone. The application is Python's sqlite3 as Debian has it, with the extension; the agent is `holdfast sqlite`; the bucket
-// is internal/bucket, where an upload takes 50 ms. What the extension promises without an agent is in conformance/sqlite/extension.
+// Command crash has real processes keep a SQLite database in a bucket while they are killed, stopped, taken over and failed by their store.
+// Other programs use the database freely meanwhile. Then everything local is removed, and every acknowledged commit must come back from the
+// bucket alone. The application is Python's sqlite3 as Debian has it, with the extension, and the agent is `holdfast sqlite`. The bucket is
+// internal/bucket, where an upload takes 50 ms. The extension's promises without an agent are in conformance/sqlite/extension.
 //
 //	crash [-quick] [-only REGEXP] [-rounds N] [-keep DIR]
 //

@@ -54,7 +54,7 @@ func (p *place) killAll() {
 
 func (p *place) close() error { return errors.Join(p.bucket.Close(), os.RemoveAll(p.dir)) }
 
-// keepAll moves the machines' files and what the bucket holds to where a person finds them; the error says where.
+// keepAll moves the machines' files and the bucket's content to where a person finds them; the error says where.
 func (p *place) keepAll(dir string) error {
 	to, err := os.MkdirTemp(dir, "sqlite-crash-")
 	if err != nil {
@@ -95,7 +95,7 @@ type machine struct {
 	agent *proctest.Process
 	app   *ledger
 	apps  []*proctest.Process
-	plain map[string]int               // what was there before the agent: writer → its last row
+	plain map[string]int               // the rows before the agent: writer → its last row
 	wrap  func(line []string) []string // puts a command where something is in its way; nil: nothing is
 }
 
@@ -110,7 +110,7 @@ func (p *place) machine(name string) (*machine, error) {
 
 // load is how an application writes.
 type load struct {
-	name    string // of its writers, which nobody else has
+	name    string // of its writers, unique
 	writers int
 	bytes   int // of a row, at most
 	plain   bool
@@ -177,7 +177,7 @@ func (m *machine) write(l load) error {
 	return a.Start()
 }
 
-// killApps kills the application, whoever started it.
+// killApps kills the application, started by the rig or by the agent.
 func (m *machine) killApps() {
 	for _, a := range m.apps {
 		a.Kill() // one that has ended is gone all the same
@@ -253,7 +253,7 @@ func (p *place) restore(prefix, name string) (string, error) {
 	return to, nil
 }
 
-// judge restores a prefix and compares it with what was acknowledged on the machines: how many commits that were.
+// judge restores a prefix and compares it with the commits acknowledged on the machines; it returns their number.
 func (p *place) judge(prefix string, machines ...*machine) (acked int, err error) {
 	for _, m := range machines {
 		m.app.read() // before the restore: an application that still runs has more acknowledged meanwhile

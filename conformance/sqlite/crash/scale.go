@@ -20,7 +20,7 @@ func (r *run) scales() []step {
 	}
 }
 
-// idle has one agent keep many databases that nobody uses.
+// idle has one agent keep many unused databases.
 func (r *run) idle(ctx context.Context, p *place, n int) (string, error) {
 	p.bucket.Slow(0)
 	m, err := p.machine("idle")

@@ -105,7 +105,7 @@ func (r *run) contested(ctx context.Context, p *place, prefix string, lose, rega
 		if err := b.waitAcked(ctx, 20, 10*time.Second); err != nil {
 			return fail(fmt.Errorf("the agent that won does not go on: %w", err))
 		}
-		a.killApps() // its files are set aside when nobody has them open
+		a.killApps() // its files are set aside when no program has them open
 		if err := a.waitFenced(ctx, 15*time.Second); err != nil {
 			return fail(err)
 		}
@@ -126,7 +126,7 @@ func (m *machine) waitRefused(ctx context.Context, most time.Duration) error {
 		if m.app.read(); m.app.oks > oks {
 			oks, noes, still = m.app.oks, m.app.noes, time.Now()
 		}
-		// What was answered before the agent knew is in the ledger after a while.
+		// Answers from before the agent knew reach the ledger after a while.
 		if m.app.noes > noes && time.Since(still) > 500*time.Millisecond {
 			return nil
 		}
@@ -143,7 +143,7 @@ func (m *machine) isFenced() bool {
 	return err != nil || len(names) > 0
 }
 
-// waitFenced waits until the machine's database is set aside, which nobody may have open.
+// waitFenced waits until the machine's database is set aside, which no program may have open.
 func (m *machine) waitFenced(ctx context.Context, most time.Duration) error {
 	for began := time.Now(); !m.isFenced(); time.Sleep(10 * time.Millisecond) {
 		if time.Since(began) > most || ctx.Err() != nil {
@@ -289,7 +289,7 @@ func (p *place) duel(prefix string, two [2]*machine) error {
 	return errors.Join(started[:]...)
 }
 
-// copies stops an agent cleanly, so that the next one on its disk needs no fence, and starts two, on that disk and on a copy of it.
+// copies stops an agent cleanly, so that the next one on its disk needs no fence. It then starts two, on that disk and on a copy of it.
 func (r *run) copies(ctx context.Context, p *place) (string, error) {
 	acked := 0
 	for i := range r.rounds {

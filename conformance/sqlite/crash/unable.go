@@ -35,7 +35,7 @@ var obstacles = []obstacle{
 	}},
 }
 
-// onSmallDisk has the machine's agent run where its directory is on a disk that has room for what is there and some bytes.
+// onSmallDisk has the machine's agent run with its directory on a disk that has room for its present content and some bytes.
 func (m *machine) onSmallDisk(room int64) (away func() error, err error) {
 	info, err := os.Stat(m.db)
 	if err != nil {

@@ -53,7 +53,7 @@ func TestATakeoverSwitchesADatabaseThatAWriterWaitsFor(t *testing.T) {
 	}
 	p.Say(func(s *extagent.State) { s.Refuse = extagent.TakingOver })
 	c := p.python().open(p.db)
-	c.is("select count(*) from entries", 0) // who reads is not kept waiting
+	c.is("select count(*) from entries", 0) // a reader does not wait
 	writes := c.start("exec", "insert into entries values(1, 'x')")
 	wait.Until(t, "the writer asks the agent", func() bool { return len(p.Hellos()) > 0 })
 	wait.Until(t, "the agent has every lock", func() bool { return walmode.Switch(t.Context(), p.db) == nil })
@@ -85,7 +85,7 @@ func TestARollbackJournalOfAKilledWriterIsRolledBackByAReader(t *testing.T) {
 	c.fails("insert into t values(1)", readonly)
 }
 
-// TestAWALIsRecoveredWithoutAnAgent: whoever reads first after a crash rebuilds the wal-index, under the lock that writers take.
+// TestAWALIsRecoveredWithoutAnAgent: the first reader after a crash rebuilds the wal-index, under the lock that writers take.
 func TestAWALIsRecoveredWithoutAnAgent(t *testing.T) {
 	p := newPlace(t, "archive")
 	g := p.started()

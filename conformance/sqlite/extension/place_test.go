@@ -65,7 +65,7 @@ func TestEveryNameOfADatabaseIsTheDatabase(t *testing.T) {
 	}
 }
 
-// TestAFileThatWasReplacedTakesNoCommitsUnderArchive: nobody finds what is written to it, and the agent follows the other one.
+// TestAFileThatWasReplacedTakesNoCommitsUnderArchive: its new content would be lost, and the agent follows the other file.
 func TestAFileThatWasReplacedTakesNoCommitsUnderArchive(t *testing.T) {
 	for name, away := range map[string]func(p *place) error{
 		"another file":     func(p *place) error { return os.Rename(p.db+".new", p.db) },

@@ -1,6 +1,6 @@
-// Package extension drives the SQLite extension through SQLite itself, in Debian's Python and in the sqlite3 shell, against an agent
-// that answers as each test tells it. It is tests only. What an agent does with what it is told is not looked at here, and neither are
-// the other programs that load the extension (conformance/sqlite/clients).
+// Package extension drives the SQLite extension through SQLite itself, in Debian's Python and in the sqlite3 shell. The agent on the other
+// side answers as each test tells it. It is tests only. The agent's own behaviour is not tested here, nor are the other programs that load
+// the extension (conformance/sqlite/clients).
 package extension
 
 import (
@@ -252,7 +252,7 @@ func (c *conn) close() {
 	}
 }
 
-// What SQLite says.
+// SQLite's messages.
 const (
 	readonly = "attempt to write a readonly database"
 	ioerr    = "disk I/O error"

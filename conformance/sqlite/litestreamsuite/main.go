@@ -1,11 +1,11 @@
-// Command litestreamsuite runs integration tests of Litestream's own against Holdfast under the name litestream, or against Litestream itself.
-// The tests are its module's, unchanged: they start the program `litestream` with a database and a file replica, write with a SQLite of their
-// own, stop the program, restore with it, and compare. scripts/litestreamsuite.sh brings and compiles them.
+// Command litestreamsuite runs integration tests of Litestream's own against Holdfast under the name litestream, or against Litestream
+// itself. The tests are its module's, unchanged. They start the program `litestream` with a database and a file replica, and write with a
+// SQLite of their own. Then they stop the program, restore with it, and compare. scripts/litestreamsuite.sh brings and compiles them.
 //
 //	litestreamsuite [-against ours|original] [-only REGEXP] [-bin PROGRAM]
 //
-// Each test is a process with directories of its own, and all of them run at a time: they wait more than they work. A failure ends the run with
-// status 1, and so does a test that skips itself. A run of all tests replaces its cells of RESULTS-litestream.md.
+// Each test is a process with directories of its own, and all of them run at a time: they wait more than they work. A failure ends the run
+// with status 1, and so does a test that skips itself. A run of all tests replaces its cells of RESULTS-litestream.md.
 package main
 
 import (

@@ -52,12 +52,12 @@ func (c cell) absent() string {
 // waits reports whether a commit of this cell returns only when it is stored.
 func (c cell) waits() bool { return c.Load == "extension" && c.Ack == "archive" }
 
-// refusable reports whether the application may be refused its first write for good, with an error: its own new file has a journal that the
+// refusable reports whether the application may be refused its first write for good, with an error. Its own new file has a journal that the
 // extension does not take under archive.
 func (c cell) refusable() bool { return c.Fresh && c.waits() && c.Mode != "WAL" }
 
-// leavesWAL reports whether the application's connection may take the database out of WAL mode while the agent follows it: without the extension
-// at archive nothing keeps it from that.
+// leavesWAL reports whether the application's connection may take the database out of WAL mode while the agent follows it. Without the
+// extension at archive nothing keeps it from that.
 func (c cell) leavesWAL() bool { return c.Mode == "TRUNCATE" && !c.waits() }
 
 // all is every combination: those that are, and those that are not.
@@ -70,7 +70,7 @@ func all() (there, absent []cell) {
 						for _, kind := range rig.Kinds {
 							for _, fresh := range []bool{false, true} {
 								if fresh && path != "path" && !kind.Well() {
-									continue // a file that is new differs at its beginning, not in what the store does later
+									continue // a new file differs at its beginning, not in the store's later behaviour
 								}
 								c := cell{Mode: mode, Load: load, Ack: ack, Path: path, Agent: agent, Store: kind, Fresh: fresh}
 								if c.absent() == "" {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// notStored is the word of an agent's last line for what is not kept.
+// notStored is the word of an agent's last line for an unkept database.
 const notStored = "NOT STORED"
 
 // named is how an agent says that commits it had answered are not in the store any more.

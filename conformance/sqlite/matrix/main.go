@@ -1,10 +1,10 @@
-// Command matrix plays an application and an agent in every combination of journal mode, extension, level, path, command and store that there
-// is, and holds each against one rule: what returned under archive is stored, and what is not stored otherwise is named.
+// Command matrix plays an application and an agent in every combination of journal mode, extension, level, path, command and store. One
+// rule judges each: a commit that returned under archive is stored, and any other unstored commit is named.
 //
 //	matrix [-quick] [-only REGEXP] [-part I/N] [-jobs N] [-keep]
 //
-// Applications are Python's sqlite3 with and without the extension, agents are `holdfast sqlite` and Holdfast under the name litestream, stores
-// are directories and internal/bucket. A whole run writes RESULTS-sqlite-matrix.md.
+// Applications are Python's sqlite3 with and without the extension, agents are `holdfast sqlite` and Holdfast under the name litestream,
+// stores are directories and internal/bucket. A whole run writes RESULTS-sqlite-matrix.md.
 package main
 
 import (
@@ -94,7 +94,7 @@ func fatal(err error) {
 	os.Exit(1)
 }
 
-// verdict is a cell and what is wrong with it.
+// verdict is a cell and its fault.
 type verdict struct {
 	cell cell
 	err  error

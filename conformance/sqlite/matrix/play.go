@@ -107,7 +107,7 @@ func play(ctx context.Context, tools *rig.Tools, c cell, dir, foreign string) (o
 }
 
 // lay makes the directories, the file and the links to it. Where the two can have different paths, the application has one and the agent
-// another; with `run` both have the same, as one command line has it.
+// another. With `run` both have the same, as one command line has it.
 func (s *stage) lay() error {
 	real := filepath.Join(s.dir, "real")
 	if err := os.Mkdir(real, 0o755); err != nil {
@@ -241,7 +241,7 @@ func (s *stage) beside(ctx context.Context, o *outcome) (err error) {
 	if err := s.app.Wait("its first rows", patience, func(said rig.Said) bool { return said.First || ended() }); err != nil {
 		return err
 	}
-	// What was committed is stored before the store changes, if it is ever to be.
+	// Commits that can be stored are stored before the store changes.
 	_ = rig.Poll(10*time.Second, func() error {
 		if s.store.Began() || ended() {
 			return nil
@@ -289,7 +289,7 @@ func (s *stage) end(ctx context.Context, agent *proctest.Process, ask bool, most
 	return 0
 }
 
-// inTurn plays a cell whose agent stores what there is and ends: the application, the agent, the store changes, the application, the agent.
+// inTurn plays a cell whose agent stores the pending commits and ends: the application, the agent, the store changes, the application, the agent.
 func (s *stage) inTurn(ctx context.Context, o *outcome) error {
 	for _, part := range []string{"first", "then"} {
 		if part == "then" {

@@ -1,5 +1,5 @@
-// Command readers holds replicas of SQLite databases against two foreign programs: `litestream restore` and `ltx verify` read what Holdfast
-// writes, Holdfast restores what `litestream replicate` writes, and what comes out is the same file.
+// Command readers checks replicas of SQLite databases with two foreign programs. `litestream restore` and `ltx verify` read Holdfast's
+// replicas, and Holdfast restores those of `litestream replicate`. The results must be the same file.
 //
 //	readers
 //

@@ -70,7 +70,7 @@ func (a *App) Said() (s Said) {
 	return s
 }
 
-// Wait waits until ok holds of what the application said, and says how it stood if that takes longer than most.
+// Wait waits until ok holds of the application's output, and reports the last state if that takes longer than most.
 func (a *App) Wait(what string, most time.Duration, ok func(s Said) bool) error {
 	return Poll(most, func() error {
 		if s := a.Said(); !ok(s) {

@@ -142,7 +142,7 @@ func (s *Store) Spoil() error {
 
 func (s *Store) away() string { return s.dir + ".away" }
 
-// Mend makes it what it was. What a program put into a directory that came in its place is kept beside it.
+// Mend restores the store. Files that a program put into a directory in its place are kept beside it.
 func (s *Store) Mend() error {
 	if s.bucket != nil {
 		s.bucket.Fail(nil)

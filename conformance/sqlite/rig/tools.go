@@ -1,7 +1,6 @@
-// Package rig is one machine with SQLite databases as tests and conformance runs see it from outside: the programs as they are built, an
-// application that says which of its inserts returned, stores that go bad and well again, mounts in a namespace, and what a restore has.
-//
-// It judges nothing, and knows no package of the product beside the stores' client: what it drives are processes.
+// Package rig is one machine with SQLite databases as tests and conformance runs see it from outside. It has the built programs, an
+// application that reports its returned inserts, stores that fail and recover, mounts in a namespace, and a restore's content. It judges
+// nothing, and knows no package of the product beside the stores' client: it drives processes.
 package rig
 
 import (

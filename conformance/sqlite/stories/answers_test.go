@@ -39,8 +39,8 @@ func TestTheMachineIsKilled(t *testing.T) {
 	s.has(db, 5)
 }
 
-// TestTheAgentIsKilled: under archive writes are refused and reads go on until an agent is there again; under local writes go on, and the next
-// agent stores them.
+// TestTheAgentIsKilled: under archive writes are refused and reads go on until an agent is there again. Under local writes go on, and the
+// next agent stores them.
 func TestTheAgentIsKilled(t *testing.T) {
 	s := newScene(t)
 	db, url := s.database("app.db", "WAL", 0), s.url("rep")
@@ -148,8 +148,8 @@ func TestTheDiskOfTheReplicaIsNotMounted(t *testing.T) {
 	}
 }
 
-// TestTheBucketWasEmptied: at the start of the next agent, at the latest, what was acknowledged and is gone is said, and nothing is done about it
-// in silence.
+// TestTheBucketWasEmptied: at the start of the next agent, at the latest, the missing acknowledged commits are named, and nothing is done
+// about it in silence.
 func TestTheBucketWasEmptied(t *testing.T) {
 	s := newScene(t)
 	db := s.database("app.db", "WAL", 0)

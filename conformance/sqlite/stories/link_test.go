@@ -52,8 +52,8 @@ func TestALinkIsTheFileItLeadsTo(t *testing.T) {
 	}
 }
 
-// TestALinkThatMovesIsSeen: a link whose target changes under an agent, as a deployment does, is another database; the agent does not go on with
-// the old one in silence.
+// TestALinkThatMovesIsSeen: a link whose target changes under an agent, as a deployment does, is another database. The agent does not
+// continue with the old one in silence.
 func TestALinkThatMovesIsSeen(t *testing.T) {
 	s := newScene(t)
 	s.mkdir("v1", "v2")

@@ -20,10 +20,10 @@ func (s *scene) bucket() (b *bucket.Bucket, url, litestreamURL string) {
 	return b, b.URL("app"), b.URL("app") + "?endpoint=" + strings.TrimPrefix(b.Env()[0], "AWS_ENDPOINT_URL=") + "&forcePathStyle=true&region=us-east-1"
 }
 
-// TestAPlaceThatCannotBeEndsTheStart: what no later attempt can change ends `-once` and the start of `run` within seconds, with status 1 and one
-// line; the program does not run.
+// TestAPlaceThatCannotBeEndsTheStart: a fault that no later attempt can change ends `-once` and the start of `run` within seconds. The
+// status is 1, there is one line, and the program does not run.
 func TestAPlaceThatCannotBeEndsTheStart(t *testing.T) {
-	closed := func() string { // a port where nobody listens
+	closed := func() string { // a port without a listener
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 // AccountLevel is the cluster's level from which on parts about accounts may be proposed: a build before it stops at them.
 const AccountLevel = 7
 
-// Limits of what a part about accounts may hold; a decoder refuses more.
+// Limits of a part about accounts; a decoder refuses more.
 const (
 	MaxAccounts      = 256 // accounts of one part
 	MaxAccountUser   = 128 // bytes: 32 characters

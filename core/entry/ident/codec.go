@@ -8,7 +8,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// Limits of what a part may hold; a decoder refuses more.
+// Limits of a part; a decoder refuses more.
 const (
 	MaxVerifiers     = 8
 	MaxVerifierBytes = 4 << 10

@@ -1,19 +1,19 @@
-// Package ident defines the command parts of the identity machine: users with their verifiers, roles with the key ranges
-// they open, whether they count at all, tokens, and the accounts of the sql door. It is one catalogue for all doors; each maps its protocol's
+// Package ident defines the command parts of the identity machine. They carry users with their verifiers, roles with the key ranges they
+// open, tokens, the authentication switch, and the accounts of the sql door. It is one catalogue for all doors; each maps its protocol's
 // words to it.
 //
-// No part has room for a password. A door derives a verifier from it (for etcd's clients a bcrypt hash) and forgets it, so
-// that neither the log nor a snapshot can give it away.
+// No part has room for a password. A door derives a verifier from the password (for etcd's clients a bcrypt hash) and forgets the password.
+// So neither the log nor a snapshot can give it away.
 package ident
 
 import "github.com/holdfastdb/holdfast/core/entry"
 
-// Root is the name of the user that must exist, with the role of the same name, before authentication can be enabled. Who
-// has the role may do everything.
+// Root is the name of the user that must exist, with the role of the same name, before authentication can be enabled. A user with that role
+// may do everything.
 const Root = "root"
 
-// Scheme says what a verifier is compared with. One user may have several: one for each way in which a protocol proves
-// knowledge of a password. All of them are replaced together, when the password is set.
+// Scheme is how a verifier is compared. One user may have several: one for each way in which a protocol proves knowledge of a password. All
+// of them are replaced together, when the password is set.
 type Scheme uint8
 
 // The schemes of this build. The numbers are part of the log's format and never reused.
@@ -24,13 +24,13 @@ const (
 	MySQLNative Scheme = 4 // MySQL's mysql_native_password: SHA1(SHA1(password))
 )
 
-// Verifier is what a password is compared with.
+// Verifier is the stored value that a password is compared with.
 type Verifier struct {
 	Scheme Scheme
 	Data   []byte
 }
 
-// Access is what a permission allows, in etcd's numbering.
+// Access is the kind of access that a permission allows, in etcd's numbering.
 type Access uint8
 
 // The kinds of access.
@@ -46,12 +46,11 @@ type Permission struct {
 	Key, End []byte
 }
 
-// TokenBytes is the length of what stands for a token in the log: the SHA-256 of its secret.
+// TokenBytes is the length of a token in the log: the SHA-256 of its secret.
 const TokenBytes = 32
 
-// Pass goes beside a part of another machine and says at which revision of the catalogue its door found it permitted. It is
-// refused at any other, so that no permission taken back can still let a write through (while authentication is off every
-// revision will do).
+// Pass goes beside a part of another machine and says at which revision of the catalogue its door found it permitted. It is refused at any
+// other, so that no write passes on a permission that was taken back. While authentication is off, every revision passes.
 type Pass struct{ Revision uint64 }
 
 // Enable and Disable switch authentication. Disabling also ends all tokens.
@@ -105,9 +104,9 @@ type TokenIssue struct {
 // TokenTouch gives a token its time to live again.
 type TokenTouch struct{ Token [TokenBytes]byte }
 
-// Part is one command part; exactly one pointer is set. Actor is who asks for it, "" while nobody had to say; the parts
-// about users and roles and the two switches need one that has the role root. Pass and the tokens' parts have none, and those about accounts
-// name an account instead.
+// Part is one command part; exactly one pointer is set. Actor is the user that asks for it, "" while no user had to be named. The parts
+// about users and roles and the two switches need an actor with the role root. Pass and the tokens' parts have none, and those about
+// accounts name an account instead.
 type Part struct {
 	Actor string
 
@@ -144,12 +143,12 @@ const (
 	RoleExists                                   //
 	RoleNotGranted                               // the user does not have it
 	PermissionNotGranted                         // the role does not have it
-	RootUserMissing                              // nobody could administer
+	RootUserMissing                              // no user could administer
 	RootRoleMissing                              // likewise
-	ManagementRefused                            // what would leave nobody to administer, or a range that is none
+	ManagementRefused                            // a change that would leave no user to administer, or an empty range
 	Denied                                       // the actor lacks the role root
 	OldRevision                                  // the catalogue has changed since the door looked
-	PassMissing                                  // authentication is on and nobody vouches for the command
+	PassMissing                                  // authentication is on and no Pass vouches for the command
 	NotEnabled                                   // authentication is off
 	TokenNotFound                                // it has ended
 	Full                                         // the catalogue may not grow further

@@ -1,6 +1,5 @@
-// Package member defines the command parts of the member machine: who belongs to the cluster, under which name and
-// addresses. Who votes is raft's business; additions and removals travel in raft's membership-change entries, whose
-// context carries one of these parts.
+// Package member defines the command parts of the member machine: the members of the cluster, with their names and addresses. Raft decides
+// the voters. Additions and removals travel in raft's membership-change entries, whose context carries one of these parts.
 package member
 
 import (

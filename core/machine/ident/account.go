@@ -17,7 +17,7 @@ import (
 // Account is an account of the sql door; read only.
 type Account struct {
 	Name eident.AccountName
-	// Verifier is what the password is compared with. Without data there is no password.
+	// Verifier is compared with the password. Without data there is no password.
 	Verifier eident.Verifier
 	// All: every privilege on everything. Option: the account may grant and revoke, if All is set too.
 	All, Option bool
@@ -36,8 +36,8 @@ func (s *State) Account(n eident.AccountName) *Account {
 	return rootAccount
 }
 
-// AccountFor returns the account of a user who comes from this host or from another one. nil: there is none. As in MySQL the account for
-// localhost goes before the one for every host.
+// AccountFor returns the account of a user that connects from this host (local) or from another host. nil: there is none. As in MySQL the
+// account for localhost goes before the one for every host.
 func (s *State) AccountFor(user string, local bool) *Account {
 	if local {
 		if a := s.Account(eident.AccountName{User: user, Host: eident.Localhost}); a != nil {
@@ -118,7 +118,7 @@ func decodeAccount(n eident.AccountName, b []byte) (*Account, error) {
 	return a, nil
 }
 
-// size is what the row takes, key and value.
+// size is the size of the row, key and value.
 func (a *Account) size() int64 {
 	return int64(len(accountKey(a.Name)) + len(appendAccount(nil, a)))
 }

@@ -45,7 +45,7 @@ func accounts(s *State) string {
 	return strings.Join(all, "\n")
 }
 
-// TestAccounts: each statement is done for all of its accounts or for none, and only by those who may.
+// TestAccounts: each statement is done for all of its accounts or for none, and only with permission.
 func TestAccounts(t *testing.T) {
 	r := newRig(t)
 	root := eident.RootAccount

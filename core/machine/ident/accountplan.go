@@ -9,7 +9,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// accountPlan is what a statement about accounts changes. A nil value: the account is dropped.
+// accountPlan is the changes of a statement about accounts. A nil value: the account is dropped.
 type accountPlan struct {
 	s     *State
 	next  map[eident.AccountName]*Account

@@ -1,15 +1,14 @@
-// Package ident is the deterministic machine that knows users, roles, the key ranges roles open, whether authentication is
-// on, and which tokens are good. It is the one catalogue of all doors, with the meaning etcd gives these words. Beside etcd's users it has the
-// accounts of the sql door, with the meaning that MySQL gives them: a name in one list says nothing of the same name in the other.
+// Package ident is the deterministic machine that knows users, roles, the key ranges roles open, whether authentication is on, and which
+// tokens are good. It is the one catalogue of all doors, with the meaning etcd gives these words. It also has the accounts of the sql door,
+// with the meaning that MySQL gives them. A name in one list says nothing of the same name in the other.
 //
-// It compares no passwords, makes no tokens and reads no clock: doors do. It decides two things that cannot be decided
-// anywhere else, because only in the log is there a before and an after. A Pass says at which revision of the catalogue its
-// command was found permitted, and is refused if the catalogue has changed since; and while authentication is on, a command
-// that only clients have reason to send is refused without one (Admit), so that a member that has not heard of the switch yet
-// lets nobody through.
+// It compares no passwords, makes no tokens and reads no clock: doors do. It decides two things that cannot be decided anywhere else,
+// because only in the log is there a before and an after. A Pass names the revision of the catalogue at which its command was found
+// permitted, and is refused if the catalogue has changed since. While authentication is on, a command that only clients send is refused
+// without a Pass (Admit). So a member that has not yet heard of the switch lets no client through.
 //
-// All of it is in memory, bounded by MaxBytes and MaxTokens. Readers get the catalogue as a State that never changes, for
-// one atomic load; tokens are looked up one by one.
+// All of it is in memory, bounded by MaxBytes and MaxTokens. Readers get the catalogue as a State that never changes, for one atomic load;
+// tokens are looked up one by one.
 package ident
 
 import (
@@ -26,7 +25,7 @@ import (
 // Machine is the identity machine. Check, Do, Admit, Publish and Load belong to the apply goroutine; State and Token may be
 // called from anywhere.
 type Machine struct {
-	pub    atomic.Pointer[State] // what readers see
+	pub    atomic.Pointer[State] // the readers' state
 	tokens tokens
 
 	// Apply goroutine only.
@@ -50,8 +49,8 @@ var Spec = machine.Spec{ID: entry.MachineIdent, Name: "ident", LastLevel: eident
 // Spec implements machine.Machine.
 func (m *Machine) Spec() *machine.Spec { return &Spec }
 
-// State is the catalogue as of the last entry that changed it. Reading what somebody may see? Take the State after
-// Linearize, and again after reading: if it is another one by then, so may be the answer.
+// State is the catalogue as of the last entry that changed it. To check a permission around a read, take the State after Linearize, and
+// again after reading. If the State has changed by then, so may have the answer.
 func (m *Machine) State() *State { return m.pub.Load() }
 
 // Token returns what is known of the token with this hash. It may have ended: compare DeadlineMs with the cluster tick.
@@ -77,7 +76,7 @@ func (m *Machine) Admit(c *entry.Command, fromClient func(*entry.Part) bool) *en
 	asks := false
 	for i := range c.Parts {
 		if c.Parts[i].Machine == entry.MachineIdent {
-			return nil // a Pass, or a part that names who asks for it
+			return nil // a Pass, or a part that names its user
 		}
 		asks = asks || fromClient(&c.Parts[i])
 	}
@@ -165,7 +164,7 @@ func (m *Machine) write(s *State, p *plan, b store.Batch) {
 	if r := p.newRole; r != nil {
 		s.roles[r.Name] = r
 		b.Set(roleKey(r.Name), appendRole(nil, r))
-		// What these users may do is worked out anew.
+		// The permissions of these users are computed again.
 		for name, u := range s.users { // any order: each user by itself, nothing is written
 			if slices.Contains(u.Roles, r.Name) {
 				s.users[name] = u.clone()
@@ -187,8 +186,8 @@ func (m *Machine) writable() *State {
 	return m.now
 }
 
-// Publish implements machine.Machine. This machine stands before those whose readers are judged by it, so that nobody sees
-// an entry's data under the permissions before that entry.
+// Publish implements machine.Machine. This machine publishes before those whose readers it judges, so no reader sees an entry's data under
+// earlier permissions.
 func (m *Machine) Publish(*entry.Stamp) {
 	if m.mine {
 		m.mine = false

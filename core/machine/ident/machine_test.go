@@ -211,8 +211,8 @@ func TestManagement(t *testing.T) {
 	}
 }
 
-// The point of the machine: a write that was found permitted before something changed is not let through after it, and a member
-// that has not heard of the switch lets no client through.
+// The point of the machine: a write that was found permitted before a change is refused after it. A member that has not heard of the switch
+// lets no client through.
 func TestNoWriteUnderAnOldCatalogue(t *testing.T) {
 	r := enabled(t)
 	put := entry.Part{Machine: entry.MachineKV, Body: kvpart.Append(nil, &kvpart.Part{Put: &kvpart.Put{Key: []byte("a")}})}
@@ -237,7 +237,7 @@ func TestNoWriteUnderAnOldCatalogue(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
-	// What members do by themselves needs nobody's permission.
+	// The members' own commands need no user's permission.
 	for _, p := range []*kvpart.Part{{Revoke: &kvpart.LeaseRevoke{IDs: []int64{1}, Expired: true}}, {Compact: &kvpart.Compact{Revision: 1}}, {Alarm: &kvpart.Alarm{On: true}}} {
 		if got := r.commands([]entry.Part{{Machine: entry.MachineKV, Body: kvpart.Append(nil, p)}}); got[0] != 0 {
 			t.Errorf("%s: code %d", p, got[0])
@@ -259,7 +259,7 @@ func TestNoTreeWriteWithoutAPass(t *testing.T) {
 		part := entry.Part{Machine: entry.MachineEtcd2, Body: v2part.Append(nil, &v2part.Part{Kind: kind, Path: []byte("/a")})}
 		pass := func(rev uint64) entry.Part { return identPart(eident.Part{Pass: &eident.Pass{Revision: rev}}) }
 		alone := entry.Code(eident.PassMissing)
-		if kind == v2part.Expire { // the leader's worker sends it, and asks nobody
+		if kind == v2part.Expire { // the leader's worker sends it by itself
 			alone = 0
 		}
 		got := r.commands([]entry.Part{part}, []entry.Part{pass(now - 1), part}, []entry.Part{pass(now), part})
@@ -272,7 +272,7 @@ func TestNoTreeWriteWithoutAPass(t *testing.T) {
 	}
 }
 
-// A published State stays as it is, whatever comes after.
+// A published State stays as it is, after any later entry.
 func TestStatesDoNotChange(t *testing.T) {
 	r := enabled(t)
 	old := r.m.State()

@@ -10,7 +10,7 @@ import (
 	eident "github.com/holdfastdb/holdfast/core/entry/ident"
 )
 
-// permits is what a user's roles allow together.
+// permits is the union of a user's roles.
 type permits struct{ read, write Spans }
 
 // permits works out a user's ranges once. Two may do it at the same time and come to the same: a user whose roles change is

@@ -16,9 +16,9 @@ type plan struct {
 	part             *eident.Part
 	oldUser, newUser *User
 	oldRole, newRole *Role
-	stripped         []*User // who loses a role that is deleted, by name
+	stripped         []*User // users that lose a deleted role, by name
 	endsTokensOf     string
-	grows            int64 // what the rows grow by
+	grows            int64 // the growth of the rows
 	nothing          bool  // accepted, and nothing to do
 	accounts         *accountPlan
 }
@@ -29,7 +29,7 @@ func reject(code entry.Code, f string, args ...any) *entry.Rejection {
 
 func isNewer(err error) bool { return errors.Is(err, eident.ErrKind) }
 
-// judge decides a part by etcd's rules, in etcd's order: who asks first, then what for.
+// judge decides a part by etcd's rules, in etcd's order: the user first, then the request.
 func (p *plan) judge(m *Machine) *entry.Rejection {
 	s := m.now
 	switch part := p.part; {
@@ -86,7 +86,7 @@ func (p *plan) judge(m *Machine) *entry.Rejection {
 	return nil
 }
 
-// measure finds what the rows grow by, to the byte: after a restart the sum of all rows must be what it was before.
+// measure computes the growth of the rows, to the byte: after a restart the sum of all rows must be the same as now.
 func (p *plan) measure() {
 	if p.oldUser != nil {
 		p.grows -= p.oldUser.size()

@@ -140,7 +140,7 @@ func decodeToken(b []byte) (*Token, error) {
 	return t, nil
 }
 
-// size is what a row takes, key and value.
+// size is the size of a row, key and value.
 func (u *User) size() int64 { return int64(2 + len(u.Name) + len(appendUser(nil, u))) }
 func (r *Role) size() int64 { return int64(2 + len(r.Name) + len(appendRole(nil, r))) }
 

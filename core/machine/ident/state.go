@@ -36,7 +36,7 @@ type User struct {
 	// Generation is the revision at which the verifiers were set.
 	Generation uint64
 
-	// merged is what the roles together allow, worked out when it is first asked for.
+	// merged is the union of the roles, computed when first needed.
 	merged atomic.Pointer[permits]
 }
 
@@ -83,7 +83,7 @@ func (u *User) Verifier(s eident.Scheme) []byte {
 	return nil
 }
 
-// Bytes is what the rows of users, roles and accounts take. In memory they take about twice that.
+// Bytes is the size of the rows of users, roles and accounts. In memory they take about twice that.
 func (s *State) Bytes() int64 { return s.bytes }
 
 // User returns a user, nil if there is none of that name.
@@ -98,8 +98,8 @@ func (s *State) Users() []string { return slices.Sorted(maps.Keys(s.users)) }
 // Roles lists the names of all roles in order.
 func (s *State) Roles() []string { return slices.Sorted(maps.Keys(s.roles)) }
 
-// Admin says why somebody may not administer: UserEmpty, UserNotFound or Denied; 0 if the user may, as everybody may while
-// authentication is off.
+// Admin returns why a user may not administer: UserEmpty, UserNotFound or Denied; 0 if the user may. While authentication is off, every
+// user may.
 func (s *State) Admin(name string) entry.Code {
 	if !s.Enabled {
 		return 0
@@ -117,8 +117,8 @@ func (s *State) Admin(name string) entry.Code {
 	return 0
 }
 
-// Permits reports whether a user may read (access Read) or write (access Write) all keys of [key, end), read as in a Range: end
-// empty = the one key, "\0" = to the last. It need not be called while authentication is off.
+// Permits reports whether a user may read (access Read) or write (access Write) all keys of [key, end). The interval is read as in a Range:
+// end empty = the one key, "\0" = to the last. It need not be called while authentication is off.
 func (s *State) Permits(name string, access eident.Access, key, end []byte) bool {
 	u := s.users[name]
 	if u == nil {

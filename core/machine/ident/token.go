@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// MaxTokens bounds how many are kept; beyond it the one that would end first makes room.
+	// MaxTokens bounds the tokens kept; beyond it the token that would end first makes room.
 	MaxTokens = 1 << 16
 	// sweepTokens is how many that have ended one new token takes away: more than one, so that their number goes down.
 	sweepTokens = 64
@@ -21,7 +21,7 @@ const (
 	maxTTLMs = 100 * 365 * 86400 * 1000
 )
 
-// Token is what is known of one token; read only but for Touching.
+// Token is one token's record; read only except for Touching.
 type Token struct {
 	User string
 	// TTLMs is how long it lives unused, DeadlineMs when it ends, both in milliseconds of the cluster tick.
@@ -30,8 +30,8 @@ type Token struct {
 	Touching atomic.Bool
 }
 
-// tokens is all tokens. An entry's changes show at once and not in Publish: no client knows a token that is visible early yet,
-// and one that is gone early has ended anyway.
+// tokens is all tokens. An entry's changes show at once and not in Publish. No client knows a token yet that is visible early, and a token
+// that is removed early has ended anyway.
 type tokens struct {
 	mu     sync.RWMutex
 	byHash map[[eident.TokenBytes]byte]*Token // guarded by mu; written by the apply goroutine alone
@@ -133,7 +133,7 @@ func (t *tokens) touch(st *entry.Stamp, hash [eident.TokenBytes]byte, b store.Ba
 	t.set(hash, &Token{User: old.User, TTLMs: old.TTLMs, DeadlineMs: st.TickMs + old.TTLMs}, b)
 }
 
-// end takes away those that which picks.
+// end removes the tokens for which which returns true.
 func (t *tokens) end(b store.Batch, which func(*Token) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

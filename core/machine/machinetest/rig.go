@@ -49,7 +49,7 @@ func Entry(tick int64, commands ...[]entry.Part) []byte {
 	return data
 }
 
-// TryData applies the data of an entry and returns the result of each command, none unless somebody waits for them.
+// TryData applies the data of an entry and returns the result of each command if waits is set, else none.
 func (r *Rig) TryData(data []byte, waits bool) (results []*entry.Result, err error) {
 	r.Index++
 	err = r.Applier.Apply(r.Index, 1, data, func(_, _ uint64) bool { return waits }, func(_, seq uint64, res *entry.Result) {
@@ -71,8 +71,8 @@ func (r *Rig) ApplyData(data []byte, waits bool) []*entry.Result {
 	return results
 }
 
-// Try applies one entry of some commands and returns their results. The entry's memory is overwritten afterwards, as in a node it is
-// somebody else's by then: what a machine keeps of it must be a copy.
+// Try applies one entry of some commands and returns their results. The entry's memory is overwritten afterwards, because a node reuses it
+// by then: a machine must copy the bytes it keeps.
 func (r *Rig) Try(commands ...[]entry.Part) ([]*entry.Result, error) {
 	data := Entry(r.Tick, commands...)
 	results, err := r.TryData(data, true)

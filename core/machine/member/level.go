@@ -10,8 +10,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// The level of the cluster is a row of this machine: 'm' 'l' → version, level. There is none at level 0, where builds run that do not
-// know levels; such a build refuses to start on a directory that has the row, which is meant: it could not apply what may follow.
+// The level of the cluster is a row of this machine: 'm' 'l' → version, level. There is none at level 0, where builds run that do not know
+// levels. Such a build refuses to start on a directory with the row, as it should: it could not apply later entries.
 var levelKey = []byte{'m', 'l'}
 
 const levelVersion = 1
@@ -47,5 +47,5 @@ func IsLevel(key []byte) bool { return string(key) == string(levelKey) }
 // DecodeLevel decodes the value of that row.
 func DecodeLevel(value []byte) (uint16, error) { return decodeLevel(value) }
 
-// Level is the level of the cluster as applied here (DECISIONS A20): what is above it may not be proposed. Any goroutine.
+// Level is the level of the cluster as applied here (DECISIONS A20): parts above it may not be proposed. Any goroutine.
 func (m *Machine) Level() uint16 { return uint16(m.level.Load()) }

@@ -1,5 +1,5 @@
-// Package member is the deterministic machine that knows who belongs to the cluster. It does not decide who votes: raft
-// does, when the membership-change entry that carries a part of this machine is applied.
+// Package member is the deterministic machine of the cluster's members. It does not decide who votes: raft does, when the membership-change
+// entry that carries a part of this machine is applied.
 package member
 
 import (
@@ -20,7 +20,7 @@ import (
 // Machine is the member machine. Changes happen on the apply goroutine; readers take mu.
 type Machine struct {
 	mu      sync.RWMutex
-	members map[uint64]emember.Member // what readers see; guarded by mu
+	members map[uint64]emember.Member // the readers' map; guarded by mu
 	removed map[uint64]struct{}       // ids used up for good; guarded by mu
 
 	level   atomic.Uint32 // of the cluster; written by the apply goroutine
@@ -38,7 +38,7 @@ func New() *Machine { return &Machine{pending: map[uint64]*emember.Member{}} }
 func memberKey(id uint64) []byte  { return binary.BigEndian.AppendUint64([]byte{'m', 'm'}, id) }
 func removedKey(id uint64) []byte { return binary.BigEndian.AppendUint64([]byte{'m', 'r'}, id) }
 
-// Spec is what others must know of this machine. It has no Restore: who belongs to a restored cluster is the restore's to say.
+// Spec is what others must know of this machine. It has no Restore: the restore itself sets the members of the new cluster.
 var Spec = machine.Spec{ID: entry.MachineMember, Name: "member", DescribePart: emember.Describe, DescribeRow: DescribeRow}
 
 // Spec implements machine.Machine.
@@ -302,8 +302,8 @@ func (m *Machine) Do(st *entry.Stamp, plan any, b store.Batch, wanted bool) (any
 	return nil, nil
 }
 
-// TakeAccepted reports whether a membership change was carried out since the last call; the node asks it between Do and
-// the end of the batch, to let raft make the same change effective. Apply goroutine only.
+// TakeAccepted reports whether a membership change was carried out since the last call. The node asks between Do and the end of the batch,
+// and lets raft make the same change effective. Apply goroutine only.
 func (m *Machine) TakeAccepted() bool {
 	a := m.accepted
 	m.accepted = false

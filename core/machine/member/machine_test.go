@@ -137,7 +137,7 @@ func TestIDIsUsedUpAtOnce(t *testing.T) {
 	r.want(0, emember.WasRemoved)(r.apply(remove(2), add(voter(2))))
 }
 
-// What is in memory is what a restart loads.
+// A restart loads exactly the state in memory.
 func TestLoad(t *testing.T) {
 	r := newRig(t, voter(1), voter(2))
 	l := emember.Member{ID: 4, PeerURLs: []string{"http://10.0.0.4:2380"}, Learner: true, AutoPromote: true}

@@ -1,7 +1,8 @@
 // Package level raises the level of the cluster once every member runs a build that knows a higher one (DECISIONS A20). Members tell the
 // leader which level they know; the leader's Worker proposes the raise when all have, learners and members that were only added too.
 //
-// It does not decide what a level means: machines and lanes say from which one on they may be used, and node refuses what is above.
+// It does not decide the meaning of a level. Machines and lanes name the level from which on they may be used, and node refuses them below
+// it.
 package level
 
 import (
@@ -33,16 +34,16 @@ const (
 
 // Options of a Worker. Zero times take the defaults.
 type Options struct {
-	// Hold keeps the level down for as long as this member says so, whoever leads, until Raise is called.
+	// Hold keeps the level down while this member runs with it, under any leader, until Raise is called.
 	Hold bool
-	// Interval is the time between two announcements, default 1 s; a member that has not been heard for three of them is as if
-	// it had never been heard. Settle is for how long all must have been heard before the level is raised, default 5 s: an
-	// operator who puts the older build back at once must still be able to.
+	// Interval is the time between two announcements, default 1 s. A member that was silent for three of them counts as never heard. Settle
+	// is how long all members must have been heard before the level is raised, default 5 s. An operator who restores the older build at
+	// once must still be able to.
 	Interval, Settle time.Duration
 	Logger           *slog.Logger
 }
 
-// member is what a Worker needs of its node. *node.Node is the one.
+// member is a Worker's view of its node. *node.Node is the one.
 type member interface {
 	worker.Member
 	Call(ctx context.Context, service string, req []byte) ([]byte, error)
@@ -64,14 +65,14 @@ type Worker struct {
 	heard map[uint64]*heard // guarded by mu: by member
 }
 
-// heard is what a member has said.
+// heard is a member's last announcement.
 type heard struct {
 	known       uint16
 	hold        bool
 	since, last time.Duration
 }
 
-// New makes n's worker and lets it be asked; Run starts it. Call it before the first Call of anybody.
+// New makes n's worker and lets it be asked; Run starts it. Call it before any Call of the node.
 func New(n *node.Node, opt Options) *Worker { return newWorker(n, opt) }
 
 var _ member = (*node.Node)(nil)
@@ -161,8 +162,8 @@ func (w *Worker) hear(term, id uint64, known uint16, hold bool) {
 	h.known, h.hold, h.last = known, hold, now
 }
 
-// raise proposes the level that all members know, if that is above the cluster's. With asked, an operator has asked for it: then nobody's
-// hold counts, and no time is waited for. The error names who is in the way.
+// raise proposes the level that all members know, if that is above the cluster's. With asked, an operator has asked for it: then no hold
+// counts, and there is no waiting time. The error names the members in the way.
 func (w *Worker) raise(asked bool) error {
 	term, _ := w.node.Leadership()
 	if term == 0 {
@@ -224,14 +225,14 @@ func (w *Worker) agreed(term uint64, asked bool) (level uint16, ids []uint64, er
 	return level, ids, nil
 }
 
-// Raise asks the leader, through any member, to raise the level now. The error says who is in the way.
+// Raise asks the leader, through any member, to raise the level now. The error names the members in the way.
 func (w *Worker) Raise(ctx context.Context) error {
 	_, err := w.node.Call(ctx, raiseService, nil)
 	return err
 }
 
-// Waits says in one line why the level is below what this member knows, "" if it is not or if another member leads: only the leader hears
-// the others.
+// Waits returns one line on why the level is below the one this member knows. It is "" if it is not, or if another member leads: only the
+// leader hears the others.
 func (w *Worker) Waits() string {
 	term, _ := w.node.Leadership()
 	if term == 0 || w.node.ClusterLevel() >= w.node.KnownLevel() {

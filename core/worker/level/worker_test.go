@@ -30,7 +30,7 @@ func (h *house) KnownLevel() uint16     { return h.known }
 
 const brief = 20 * time.Millisecond
 
-// newHouse is a leader of members 2, 3 and 4, of which 4 is a learner, that knows level 5. What it proposes takes effect.
+// newHouse is a leader of members 2, 3 and 4, of which 4 is a learner, that knows level 5. Its proposals take effect.
 func newHouse(t *testing.T) *house {
 	h := &house{Member: workertest.New(), known: 5,
 		members: []node.Member{{ID: 2, Name: "n2"}, {ID: 3, Name: "n3"}, {ID: 4, Name: "n4", Learner: true}}}
@@ -140,8 +140,8 @@ func TestHoldLevel(t *testing.T) {
 	}
 }
 
-// An announcement does not hold for ever: a member that came back with a build before levels sends none, and a new leadership
-// begins without any.
+// An announcement does not hold for ever. A member that came back with a build before levels sends none, and a new leadership begins
+// without any.
 func TestWordsGrowOld(t *testing.T) {
 	h := newHouse(t)
 	h.Lead(7)

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// mostMembers and mostClaims bound what is believed of a table, leastMember and leastClaim are the bytes of one at least.
+// mostMembers and mostClaims bound the accepted lengths of a table, leastMember and leastClaim are the bytes of one at least.
 const (
 	mostMembers, leastMember = 64, 10
 	mostClaims, leastClaim   = 64, 2

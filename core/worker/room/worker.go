@@ -29,7 +29,7 @@ const announceService = "room.announce"
 // Interval is the time between two announcements of a member.
 const Interval = time.Second
 
-// member is what a Worker needs of its node. *node.Node is the one.
+// member is a Worker's view of its node. *node.Node is the one.
 type member interface {
 	worker.Member
 	Call(ctx context.Context, service string, req []byte) ([]byte, error)
@@ -45,7 +45,7 @@ type Worker struct {
 	interval time.Duration
 
 	mu    sync.Mutex
-	rooms map[uint64]budget.Room // guarded by mu: what each member has said, by member; this one is in it
+	rooms map[uint64]budget.Room // guarded by mu: each member's announced room, by member; this one is in it
 }
 
 // New makes n's worker and lets it be asked; Run starts it.
@@ -71,7 +71,7 @@ func (w *Worker) Run() {
 	}
 }
 
-// exchange tells the leader what this member has, and takes in what the leader knows of the others.
+// exchange tells the leader this member's room, and learns the rooms that the leader knows.
 func (w *Worker) exchange() {
 	_, self := w.node.IDs()
 	own := w.ledger.Own()

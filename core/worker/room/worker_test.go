@@ -53,8 +53,8 @@ func (h *house) set(ids ...uint64) {
 
 const brief = 5 * time.Millisecond
 
-// TestTheSmallestMemberBoundsAll: three members of different size come to one bound, that of the smallest, whoever leads; it goes on to
-// count while it is down and a member that knew it leads, and no longer when it has left.
+// TestTheSmallestMemberBoundsAll: three members of different size come to one bound, that of the smallest, under any leader. It counts
+// while it is down and a member that knew it leads, and no longer when it has left.
 func TestTheSmallestMemberBoundsAll(t *testing.T) {
 	all := map[uint64]*Worker{}
 	homes := map[uint64]*house{}

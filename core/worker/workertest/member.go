@@ -1,5 +1,5 @@
-// Package workertest is a member without a log, for tests of workers: its leadership, its clock and what becomes of commands are
-// set by the test. It replaces node.Node only towards workers and is no model of one: nothing is replicated or kept.
+// Package workertest is a member without a log, for tests of workers. The test sets its leadership, its clock and the outcome of commands.
+// It replaces node.Node only towards workers and is no model of one: nothing is replicated or kept.
 package workertest
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/holdfastdb/holdfast/internal/task"
 )
 
-// Service is what a worker registers with Handle.
+// Service is a function that a worker registers with Handle.
 type Service = func(ctx context.Context, req []byte) ([]byte, error)
 
-// Member is a worker.Member and whatever else workers ask of their node. It begins as a follower at tick 0, is member 2 of cluster 1,
-// and carries out no command until OnPropose says how. Its methods may be called from any goroutine; the functions a test gives it are
+// Member is a worker.Member with the other calls that workers make on their node. It begins as a follower at tick 0, is member 2 of cluster
+// 1, and carries out no command until OnPropose says how. Its methods may be called from any goroutine. Functions given by a test are
 // called without its lock, so that they may call its methods.
 type Member struct {
 	mu        sync.Mutex // guards what follows, up to the blank line
@@ -64,8 +64,8 @@ func (m *Member) Lead(term uint64) {
 	m.changed = make(chan struct{})
 }
 
-// Depose makes m one that was deposed and has not noticed: it believes that it leads, but can neither confirm it nor get a command
-// through. Depose(false) ends that.
+// Depose makes m a deposed leader that has not noticed. It believes that it leads, but can neither confirm it nor get a command through.
+// Depose(false) ends that.
 func (m *Member) Depose(deposed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,7 +97,7 @@ func (m *Member) setTick(tick func() int64) {
 	m.tick = tick
 }
 
-// OnPropose says what becomes of a command of the present term.
+// OnPropose decides the outcome of a command of the present term.
 func (m *Member) OnPropose(f func(parts []entry.Part) (*entry.Result, error)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -142,7 +142,7 @@ func (m *Member) Handed() (members []uint64) {
 	return members
 }
 
-// Service is what was registered last under a name.
+// Service is the function registered last under a name.
 func (m *Member) Service(name string) Service {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -239,7 +239,7 @@ func (m *Member) Tick() int64 {
 	return m.tick()
 }
 
-// Mono is Node.Mono, in real time whatever the tick does.
+// Mono is Node.Mono, in real time, independent of the tick.
 func (m *Member) Mono() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
 // Tasks is Node.Tasks: goroutines.

@@ -10,7 +10,7 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// Access is who asks and the catalogue by which that is judged. A nil Access means that authentication is off: its methods then
+// Access is the user of a request, and the catalogue that judges it. A nil Access means that authentication is off: its methods then
 // allow everything, so that callers need no check of their own.
 //
 // A catalogue can change between judging and doing. A write carries the catalogue's revision into the log and is refused there
@@ -20,12 +20,12 @@ type Access struct {
 	st    *mident.State
 	name  string
 	given bool // the request named a user, by a token or certificate
-	// revision is that of the catalogue at which the client proved its identity: the state's own, except for signed tokens,
+	// revision is the revision of the catalogue at which the client proved its identity. It is the state's own, except for signed tokens,
 	// which are good only until the catalogue changes.
 	revision uint64
 }
 
-// Of is the Access of a user who has proved its identity at a revision of the catalogue st; an empty name is of a request that named no
+// Of is the Access of a user who has proved its identity at a revision of the catalogue st. An empty name means that the request named no
 // user.
 func Of(st *mident.State, name string, revision uint64) *Access {
 	return &Access{st: st, name: name, given: name != "", revision: revision}
@@ -68,7 +68,7 @@ func (a *Access) May(what eident.Access, key, end []byte) error {
 	return nil
 }
 
-// MayTxn judges both branches whatever they compare, as etcd does, down to the last nested Txn. It also reports whether a put
+// MayTxn judges both branches, regardless of the compares, down to the last nested Txn, as etcd does. It also reports whether a put
 // attaches a key to a lease.
 func (a *Access) MayTxn(t *kvpart.Txn) (leased bool, err error) {
 	for i := range t.Compare {
@@ -114,8 +114,8 @@ func (a *Access) mayDelete(del *kvpart.DeleteRange) error {
 	return err
 }
 
-// Permitted judges a part that is about to be proposed and returns the command: the part with a pass for what was judged. body is the encoding
-// of part, and belongs to the command. part is only read, so it can be judged again when the catalogue has changed.
+// Permitted judges a part that is about to be proposed and returns the command: the part with a pass for it. body is the encoding of part,
+// and belongs to the command. part is only read, so it can be judged again when the catalogue has changed.
 func (a *Access) Permitted(part *kvpart.Part, body []byte) (_ []entry.Part, err error) {
 	leased := false
 	switch {
@@ -144,8 +144,7 @@ func (a *Access) Permitted(part *kvpart.Part, body []byte) (_ []entry.Part, err 
 	return []entry.Part{pass, {Machine: entry.MachineKV, Body: body}}, nil
 }
 
-// limited adds to a part that has to do with leases which keys the user may write: the lease may have other keys by the time
-// the part is applied.
+// limited adds the keys that the user may write to a part about leases. The lease may have other keys by the time the part is applied.
 func (a *Access) limited(part *kvpart.Part, body []byte) ([]byte, error) {
 	spans, all := a.st.Writable(a.name)
 	if all {

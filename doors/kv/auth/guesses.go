@@ -12,9 +12,9 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// How many passwords may be compared. A host and a user's name each have a token bucket: a comparison takes a token of both,
-// and a right password gives them back. A host that has sent the right password of a user takes none of that user's, so that
-// users cannot be locked out by guesses from elsewhere.
+// How many passwords may be compared. A host and a user's name each have a token bucket: a comparison takes a token of both, and a right
+// password gives them back. A host that has sent the right password of a user takes no tokens of that user. So guesses from elsewhere
+// cannot lock users out.
 const (
 	hostBurst, hostPerSecond = 20, 1
 	userBurst, userPerSecond = 100, 4
@@ -23,12 +23,12 @@ const (
 	maxBuckets = 4096
 )
 
-// guesses decides whose password is compared next: of those whose buckets have a token, one from the host with the most tokens
-// left, and among equals the last to come, because in a flood those who have waited long are about to give up. So a right
-// password waits only for the comparisons under way, however many guesses come from other hosts.
+// guesses picks the next password to compare among those whose buckets have a token. It picks one from the host with the most tokens left,
+// and among equals the last to come. In a flood the oldest are about to give up. So a right password waits only for the comparisons under
+// way, however many guesses come from other hosts.
 //
-// Names and hosts are kept as hashes with a secret of this process: they are the clients' to choose, at any length. A name
-// without a user gets a bucket too; otherwise the wait would show which names exist.
+// Names and hosts are kept as hashes with a secret of this process: they are the clients' to choose, at any length. A name without a user
+// gets a bucket too; otherwise the wait would show which names exist.
 type guesses struct {
 	now    func() time.Time
 	secret [32]byte
@@ -41,7 +41,7 @@ type guesses struct {
 	hosts   map[uint64]*bucket
 	users   map[uint64]*bucket
 	right   map[uint64]struct{} // host and user of passwords that matched
-	wake    *time.Timer         // nil: nobody waits for a token
+	wake    *time.Timer         // nil: no guess waits for a token
 }
 
 // guess is one that waits. guesses.mu guards it until ready is closed.
@@ -65,7 +65,7 @@ func newGuesses(slots int) *guesses {
 	return g
 }
 
-// enter waits for a turn to compare a password of user that came from host, an address without its port; end gives it back and says
+// enter waits for a turn to compare a password of user that came from host, an address without its port. end gives the turn back and tells
 // whether the password was right. Exactly one of end and err is nil.
 func (g *guesses) enter(ctx context.Context, host, user string) (end func(right bool), err error) {
 	host = network(host)
@@ -115,7 +115,7 @@ func (g *guesses) wait(ctx context.Context, w *guess) error {
 	return w.refused
 }
 
-// stop refuses those who wait and all who come later. Comparisons under way go on to their end.
+// stop refuses the waiting guesses and all later ones. Comparisons under way go on to their end.
 func (g *guesses) stop() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -132,7 +132,7 @@ func (w *guess) refuse(with error) {
 	close(w.ready)
 }
 
-// begin gives free turns to those who wait. The caller holds mu.
+// begin gives free turns to the waiting guesses. The caller holds mu.
 func (g *guesses) begin() {
 	now := g.now()
 	for g.free > 0 {
@@ -166,7 +166,7 @@ func (g *guesses) begin() {
 	}
 }
 
-// beginIn calls begin when the next of those who wait has a token; 0: none waits for one. The caller holds mu.
+// beginIn calls begin when the next waiting guess has a token; 0: none waits for one. The caller holds mu.
 func (g *guesses) beginIn(d time.Duration) {
 	if g.wake != nil {
 		g.wake.Stop()
@@ -200,7 +200,7 @@ func (g *guesses) trusted(w *guess) bool {
 	return ok
 }
 
-// worst is the place of the one that would have its turn last. The caller holds mu.
+// worst is the place of the guess that would have its turn last. The caller holds mu.
 func (g *guesses) worst() int {
 	now, worst := g.now(), 0
 	var least float64
@@ -212,7 +212,7 @@ func (g *guesses) worst() int {
 	return worst
 }
 
-// take removes the guess at a place from those who wait. The caller holds mu.
+// take removes the waiting guess at a place. The caller holds mu.
 func (g *guesses) take(i int) *guess {
 	w, last := g.waiting[i], len(g.waiting)-1
 	g.waiting[i] = g.waiting[last]
@@ -291,7 +291,7 @@ func (g *guesses) key(parts ...string) uint64 {
 	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
 
-// network is what a host's guesses are counted for: its address, or of IPv6 the /64, which is usually one customer's.
+// network is the network that a host's guesses are counted for: its address, or of IPv6 the /64, which is usually one customer's.
 func network(host string) string {
 	a, err := netip.ParseAddr(host)
 	if err != nil {

@@ -100,8 +100,8 @@ func TestAHostRunsOutOfGuesses(t *testing.T) {
 	}
 }
 
-// TestAUserRunsOutOfGuesses: many hosts that guess at one name slow one another down, whether it exists or not, but not the host its
-// owner comes from, nor guesses at other names.
+// TestAUserRunsOutOfGuesses: many hosts that guess at one name slow one another down, whether it exists or not. They slow neither the host
+// its owner comes from, nor guesses at other names.
 func TestAUserRunsOutOfGuesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuesses(1)
@@ -192,7 +192,7 @@ func TestBucketsAreBounded(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsForADoorThatStops: those who wait for a turn are refused at once, and so is who comes later.
+// TestNobodyWaitsForADoorThatStops: waiting guesses are refused at once, and so are later ones.
 func TestNobodyWaitsForADoorThatStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuesses(1)
@@ -221,7 +221,7 @@ func TestNobodyWaitsForADoorThatStops(t *testing.T) {
 	})
 }
 
-// TestAClientThatWentAwayGivesUpItsPlace: its guess is not compared for nobody, although requests of that time may wait longer.
+// TestAClientThatWentAwayGivesUpItsPlace: its guess is not compared in vain, although requests of that time may wait longer.
 func TestAClientThatWentAwayGivesUpItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := &Users{passwords: &passwords{guesses: newGuesses(1)}, opts: Options{RequestTimeout: time.Minute,

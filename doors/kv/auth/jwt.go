@@ -17,9 +17,9 @@ import (
 	mident "github.com/holdfastdb/holdfast/core/machine/ident"
 )
 
-// signedTokens are JSON web tokens: every member that has the key can judge one, and none can take one back before its end. So
-// they name the catalogue's revision, and are worthless after its next change. Their end is by the members' wall clocks, since
-// their issuer may be somebody else.
+// signedTokens are JSON web tokens: every member that has the key can judge one, and none can take one back before its end. So they name
+// the catalogue's revision, and are worthless after its next change. The members' wall clocks decide their end, since another program may
+// have issued them.
 type signedTokens struct {
 	method jwt.SigningMethod
 	sign   any // nil: this member only judges

@@ -14,9 +14,8 @@ import (
 	mident "github.com/holdfastdb/holdfast/core/machine/ident"
 )
 
-// passwords makes and compares bcrypt hashes. One of them takes a processor for tens of milliseconds, by design; so only half
-// of the processors do it at a time and the others wait; otherwise anybody could stop the server by guessing. See guesses for
-// the order.
+// passwords makes and compares bcrypt hashes. A hash takes a processor for tens of milliseconds, by design. So only half of the processors
+// make one at a time and other requests wait. Otherwise any client could stop the server by guessing. See guesses for the order.
 type passwords struct {
 	cost    int
 	guesses *guesses
@@ -45,7 +44,7 @@ func newPasswords(cost int) *passwords {
 	return p
 }
 
-// hash derives the verifier of a password, for somebody who may set it.
+// hash derives the verifier of a password for a user that may set it.
 func (p *passwords) hash(ctx context.Context, password string) ([]byte, error) {
 	end, err := p.guesses.enterExempt(ctx)
 	if err != nil {
@@ -59,9 +58,8 @@ func (p *passwords) hash(ctx context.Context, password string) ([]byte, error) {
 	return hash, nil
 }
 
-// matches compares the password that host gave for a user with a verifier; a nil one, of a user that does not exist or has no
-// password, takes as long and matches nothing. After too many wrong ones, from this host or for this user, it waits and then
-// fails.
+// matches compares the password that host gave for a user with a verifier. A nil verifier, of a user that does not exist or has no
+// password, takes as long and matches nothing. After too many wrong ones, from this host or for this user, it waits and then fails.
 func (p *passwords) matches(ctx context.Context, host, user string, hash []byte, password string) (right bool, err error) {
 	end, err := p.guesses.enter(ctx, host, user)
 	if err != nil {

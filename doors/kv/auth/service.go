@@ -16,8 +16,8 @@ import (
 	"github.com/holdfastdb/holdfast/doors/kv/etcderr"
 )
 
-// service is etcdserverpb.Auth in front of the identity machine. Changes are commands that name who asks for them and are
-// judged where they are applied; questions are answered from this member's state after a read round.
+// service is etcdserverpb.Auth in front of the identity machine. Changes are commands that name their user and are judged where they are
+// applied. Questions are answered from this member's state after a read round.
 type service struct {
 	pb.UnsafeAuthServer
 	u *Users

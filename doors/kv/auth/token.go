@@ -17,7 +17,7 @@ import (
 	"github.com/holdfastdb/holdfast/doors/kv/etcderr"
 )
 
-// tokens are what a client shows instead of a password.
+// tokens are a client's credentials instead of a password.
 type tokens interface {
 	// issue gives out a token for a user whose password was compared under st; again reports that the password was changed
 	// meanwhile.
@@ -30,7 +30,7 @@ type tokens interface {
 // errAuthOptions refuses an --auth-token that makes no sense.
 var errAuthOptions = errors.New("auth: invalid auth options")
 
-// newTokens reads an --auth-token: "simple", or "jwt" with what it is signed with.
+// newTokens reads an --auth-token: "simple", or "jwt" with its signing options.
 func newTokens(u *Users, spec string, ttl time.Duration, readFile func(string) ([]byte, error)) (tokens, error) {
 	words := strings.Split(spec, ",")
 	opts := map[string]string{}
@@ -53,7 +53,7 @@ func newTokens(u *Users, spec string, ttl time.Duration, readFile func(string) (
 	return nil, fmt.Errorf("%w: token type %q is neither simple nor jwt", errAuthOptions, words[0])
 }
 
-// CheckToken says what is wrong with an Options.Token, so that a server can refuse it before it starts anything.
+// CheckToken returns the fault of an Options.Token, so that a server can refuse it before it starts anything.
 func CheckToken(spec string, readFile func(name string) ([]byte, error)) error {
 	_, err := newTokens(nil, spec, 0, readFile)
 	return err
@@ -67,16 +67,14 @@ const (
 	maxTouches = 16
 )
 
-// simpleTokens are random words whose hashes are in the log, so that every member knows each of them, a restarted one and one
-// that came by snapshot included. In etcd they live in the memory of members that were there. The text is etcd's: letters,
-// a dot, and the log's index from which on it is good; a member that has not come so far asks for the log's state first.
+// simpleTokens are random words whose hashes are in the log. So every member knows each of them, also after a restart or a snapshot. In
+// etcd they live in the memory of the members that were up. The text is etcd's: letters, a dot, and the log index from which on it is good.
+// A member behind that index asks for the log's state first.
 //
-// A token ends when it was not used for its time to live. That is counted by the cluster tick, which goes on alike on all
-// members, and using it moves its end by a command, but only once an eighth of the time is over: a write for each request
-// would make reads as dear as writes. So it lives unused for seven eighths of its time at least.
-//
-// Rejected: a token that carries its owner and end under a key from the log needs no command at all; but a reader of a snapshot
-// could then make tokens for root, while a hash is useless to him.
+// A token ends when it was not used for its time to live. The time is counted by the cluster tick, the same on all members. Each use could
+// move a token's end by a command, which would make reads as dear as writes. So a command is sent only once an eighth of the time is over,
+// and an unused token lives for at least seven eighths. Rejected: a token that carries its owner and end under a key from the log. It needs
+// no command, but a reader of a snapshot could make tokens for root, while a hash is useless to him.
 type simpleTokens struct {
 	u       *Users
 	ttl     time.Duration
@@ -91,7 +89,7 @@ func newSecret() string {
 	for len(b) < tokenLetters {
 		_, _ = rand.Read(random[:]) // never fails: it stops the program instead
 		for _, r := range random {
-			// 208 is the greatest multiple of 52 in a byte: what is above would make some letters likelier.
+			// 208 is the greatest multiple of 52 in a byte: higher values would make some letters likelier.
 			if r < 208 && len(b) < tokenLetters {
 				b = append(b, letters[int(r)%len(letters)])
 			}

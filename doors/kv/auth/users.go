@@ -1,9 +1,9 @@
-// Package auth says who may what on the kv door: who a request is from, by a token, a password or a certificate, what that user may by
-// the catalogue of users and roles, and etcd's Auth service, which changes it. A write that was permitted goes through the log with a
-// pass, which is refused there if the catalogue has changed since.
+// Package auth judges permissions on the kv door. It identifies a request's user by a token, a password or a certificate, and applies the
+// catalogue of users and roles. It also serves etcd's Auth service, which changes the catalogue. A write that was permitted goes through
+// the log with a pass, which is refused there if the catalogue has changed since.
 //
-// The catalogue is the identity machine's (core/machine/ident), and so is the last word on every write. What a request does, and what it
-// costs, is the door's.
+// The catalogue is the identity machine's (core/machine/ident), and so is the last word on every write. The door decides the effect and the
+// cost of a request.
 package auth
 
 import (
@@ -37,20 +37,20 @@ type Options struct {
 	Token    string
 	TokenTTL time.Duration
 	ReadFile func(name string) ([]byte, error)
-	// BcryptCost of passwords; what bcrypt does not know stands for its default.
+	// BcryptCost of passwords; an invalid one means bcrypt's default.
 	BcryptCost int
 	// ClientCertAuth takes the common name of a client's certificate for a user, where no token is sent.
 	ClientCertAuth bool
 	// RefuseEnable says why authentication cannot be enabled, "" if it can.
 	RefuseEnable string
-	// MaxBytes bounds the rows of users and roles: what would add to them beyond that is refused here, so members may differ. nil: only the
-	// machine's own bound holds.
+	// MaxBytes bounds the rows of users and roles: additions beyond it are refused here, so members may differ. nil: only the machine's own
+	// bound holds.
 	MaxBytes func() int64
 
 	// Bounded returns the context that a request may wait under, Life ends with the door. RequestTimeout bounds what waits under Life.
 	Bounded func(ctx context.Context) context.Context
-	// Written holds back the result of a change until it is as durable as its client asked for; bound is what the request waits under.
-	// nil: nothing more than what Propose has waited for.
+	// Written holds back the result of a change until it is as durable as its client asked for. bound is the context that the request waits
+	// under. nil: only for the wait of Propose itself.
 	Written        func(ctx, bound context.Context, res *entry.Result) error
 	Life           context.Context
 	RequestTimeout time.Duration
@@ -68,7 +68,7 @@ type Users struct {
 	passwords *passwords
 }
 
-// New returns the users that opts tells of. The error says what is wrong with Options.Token.
+// New returns the users that opts tells of. The error names the fault of Options.Token.
 func New(opts Options) (*Users, error) {
 	u := &Users{opts: opts, machine: opts.Machine, passwords: newPasswords(opts.BcryptCost)}
 	var err error
@@ -100,13 +100,13 @@ func (u *Users) Access(ctx context.Context) (*Access, error) {
 		a.revision = a.st.Revision
 	}
 	if a.given && a.revision < a.st.Revision {
-		return nil, rpctypes.ErrGRPCAuthOldRevision // whatever is asked: the user may have been removed or replaced since
+		return nil, rpctypes.ErrGRPCAuthOldRevision // for every request: the user may have been removed or replaced since
 	}
 	return a, nil
 }
 
-// accessNow is Access by a catalogue that has everything acknowledged before: a signed token is good for one revision only, and
-// a member that is behind would judge it by an older one. It is for calls that administer, of which there are few.
+// accessNow is Access by a catalogue that has everything acknowledged before. A signed token is good for one revision only, and a member
+// that is behind would judge it by an older one. It is for calls that administer, of which there are few.
 func (u *Users) accessNow(ctx context.Context) (*Access, error) {
 	if _, signed := u.tokens.(*signedTokens); signed && u.machine.State().Enabled {
 		if err := u.opts.Member.Linearize(u.opts.Bounded(ctx)); err != nil {
@@ -154,8 +154,8 @@ func (u *Users) MayAsk(ctx context.Context) error {
 	return a.Named()
 }
 
-// MayAdminister refuses users without the role root. A change of members or of leadership that was permitted a moment before
-// the role is taken away goes through, as in etcd: only root could arrange that.
+// MayAdminister refuses users without the role root. A change of members or of leadership that was permitted just before the role was taken
+// away takes effect, as in etcd. Only root could arrange that.
 func (u *Users) MayAdminister(ctx context.Context) error {
 	a, err := u.accessNow(ctx)
 	if err != nil {
@@ -212,8 +212,8 @@ func (u *Users) RootBasic(host, user, password string) (revision uint64, ok bool
 	return st.Revision, who.Has(eident.Root)
 }
 
-// matches is passwords.matches for a request. It waits under the request's own context, not under a shared one (Options.Bounded): a
-// client that went away must give up its place, or its guess would be compared for nobody.
+// matches is passwords.matches for a request. It waits under the request's own context, not under a shared one (Options.Bounded). A client
+// that went away must give up its place, or its guess would be compared in vain.
 func (u *Users) matches(ctx context.Context, host, user string, hash []byte, password string) (right bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, u.opts.RequestTimeout)
 	defer cancel()

@@ -16,10 +16,10 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// Policy says what is forgotten. The zero value forgets nothing; of the two only one is set.
+// Policy selects the revisions to drop. The zero value forgets nothing; of the two only one is set.
 type Policy struct {
-	// Period keeps the revisions of this last stretch of time. It is looked at ten times per period, or every six minutes
-	// if the period is longer than an hour, and acted on once per period or once an hour.
+	// Period keeps the revisions of this last stretch of time. The worker looks ten times per period, or every six minutes if the period is
+	// longer than an hour. It compacts once per period or once an hour.
 	Period time.Duration
 	// Revisions keeps this many revisions, looked at every five minutes.
 	Revisions int64
@@ -40,8 +40,8 @@ const (
 // plan decides what to compact at each look. It belongs to one goroutine and reads no clock.
 type plan struct {
 	policy Policy
-	// noted are the revisions of the last looks, the oldest first: a period and one look back, so rather too much is kept than
-	// too little.
+	// noted are the revisions of the last looks, the oldest first. They cover a period and one look, so rather too much is kept than too
+	// little.
 	noted []int64
 	last  int64         // the newest revision that was compacted to
 	since time.Duration // when that was, on the clock of look

@@ -26,7 +26,7 @@ func story(p Policy, minutes int) string {
 }
 
 func TestPeriodKeepsItsLastStretchOfTime(t *testing.T) {
-	// A period within the hour: once a period, to what was there a period and one look ago.
+	// A period within the hour: once a period, to the revision of a period and one look ago.
 	if got, want := story(Policy{Period: 10 * time.Minute}, 35), "10m0s:1 20m0s:10 30m0s:20"; got != want {
 		t.Errorf("10m: %s, want %s", got, want)
 	}

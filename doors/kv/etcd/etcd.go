@@ -1,5 +1,5 @@
-// Package etcd is the program under the name etcd: that tool's flags, environment and configuration file come to the same setup as those
-// of `holdfast serve`.
+// Package etcd is the program under the name etcd. That tool's flags, environment and configuration file come to the same setup as those of
+// `holdfast serve`.
 package etcd
 
 import (
@@ -165,7 +165,7 @@ func Setup(all serve.List, s *flags.Settings, memory server.Memory, log *slog.Lo
 	keys := kvprogram.Setup{
 		Options: doorkv.Options{QuotaBytes: s.QuotaBytes, MaxRequestBytes: s.MaxRequestBytes, MaxTxnOps: s.MaxTxnOps,
 			ProgressInterval: s.ProgressInterval,
-			// What etcd derives from the election timeout.
+			// etcd derives these from the election timeout.
 			MinLeaseTTL:     int64((s.Election*3/2 + time.Second - 1) / time.Second),
 			RequestTimeout:  5*time.Second + 2*s.Election,
 			NoLeaderTimeout: 3 * s.Election,

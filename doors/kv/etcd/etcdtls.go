@@ -110,8 +110,8 @@ func (e *etcdTLS) watch() peer.Watch {
 	return e.authorities.Watch
 }
 
-// accept is the configuration of the side that accepts. As in etcd 3.7 a certificate is demanded if one was asked for or if an
-// authority is named: naming one says that only clients with its certificates are trusted.
+// accept is the configuration of the side that accepts. As in etcd 3.7 a certificate is demanded if one was asked for or if an authority is
+// named. Naming one says that only clients with its certificates are trusted.
 func (e *etcdTLS) accept() *tls.Config {
 	if e == nil {
 		return nil
@@ -156,7 +156,7 @@ func (e *etcdTLS) connect() *tls.Config {
 	return c
 }
 
-// allowed checks a certificate that is properly signed: whose it is, and whether it was revoked.
+// allowed checks a properly signed certificate: its names, and whether it was revoked.
 func (e *etcdTLS) allowed(cs tls.ConnectionState) error {
 	if len(cs.PeerCertificates) == 0 {
 		return nil
@@ -179,8 +179,8 @@ func (e *etcdTLS) allowed(cs tls.ConnectionState) error {
 	return nil
 }
 
-// revoked returns the first of certs that the list names. Like etcd's, the list is DER, and its signature is not checked: a
-// process that can write the file can replace the certificates beside it too.
+// revoked returns the first of certs that the list names. Like etcd's, the list is DER, and its signature is not checked. A process that
+// can write the file can replace the certificates beside it too.
 func revoked(file string, certs []*x509.Certificate) (*x509.Certificate, error) {
 	der, err := os.ReadFile(file)
 	if err != nil {

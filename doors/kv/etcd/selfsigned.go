@@ -18,9 +18,9 @@ import (
 	"github.com/holdfastdb/holdfast/doors/kv/etcd/flags"
 )
 
-// selfSigned returns the certificate and key files in dir, making them if they are not there: for the hosts of the given
-// addresses, good for so many years. They are kept across restarts, so that a client may pin the certificate; one that has run
-// out is made anew, because with it the server could only refuse everybody.
+// selfSigned returns the certificate and key files in dir. If they are missing it makes them, for the hosts of the given addresses and so
+// many years. They are kept across restarts, so that a client may pin the certificate. An expired one is made anew, because the server
+// could only refuse every client with it.
 func selfSigned(dir string, at []flags.URL, years int) (certFile, keyFile string, err error) {
 	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	if unexpired(certFile) {

@@ -67,8 +67,8 @@ func (s *server) put(t *testing.T, key, value string) {
 	}
 }
 
-// scribble makes n random commands of a client: puts of short and long values, deletes of ranges, Txns, leases that are
-// revoked, and one compaction in the middle.
+// scribble makes n random commands of a client: puts of short and long values, deletes of ranges, Txns, and revoked leases. One compaction
+// is in the middle.
 func scribble(t *testing.T, n *server, seed int64, steps int) {
 	rnd := rand.New(rand.NewSource(seed))
 	key := func() []byte { return fmt.Appendf(nil, "k%02d\x00%d", rnd.Intn(20), rnd.Intn(2)) }
@@ -178,8 +178,8 @@ func allKeys(t *testing.T, n *server, rev int64) string {
 	return out.String()
 }
 
-// What leaves in etcd's form comes back the same: keys at every revision, leases, users; and goes on the same, compaction and
-// revoking of leases included.
+// A round trip in etcd's form gives the same: keys at every revision, leases, users. Both then go on the same, compaction and revoking of
+// leases included.
 func TestEtcdFileAndBack(t *testing.T) {
 	for seed := range int64(4) {
 		n := start(t, t.TempDir(), nil)
@@ -271,8 +271,8 @@ func TestEtcdFileAndBack(t *testing.T) {
 	}
 }
 
-// A file under way is removed at the end and, after a crash, at start; one is made at a time; a disk without room ends the call
-// and not the node.
+// A file under way is removed at the end and, after a crash, at start. One is made at a time; a disk without room ends the call and not the
+// node.
 func TestEtcdFileIsTemporary(t *testing.T) {
 	dir := t.TempDir()
 	fs := &fullDisk{FS: disk.OS()}

@@ -17,14 +17,13 @@ import (
 	"github.com/holdfastdb/holdfast/internal/budget"
 )
 
-// An import writes the store as a log would have that had made the same changes: in pieces as large as an entry, so that
-// memory stays bounded.
+// An import writes the store as a log with the same changes would have. The pieces are as large as an entry, so memory stays bounded.
 const (
 	importBytes = 2 << 20
 	importRows  = 4096
 )
 
-// Stats is what an import has taken.
+// Stats counts an import's rows.
 type Stats struct {
 	Index               uint64 // of the log that begins with it
 	Revision, Compacted int64
@@ -51,10 +50,10 @@ type importing struct {
 	bytes    int
 }
 
-// Import builds a new one-member cluster in cfg.Dir, which must be empty, from a database file of etcd's. Keys keep their
-// revisions, versions and history, so its clients can be pointed here. Leases start with their full time. peerAddr is where
-// other members will reach this one, empty if none does. tail is what that etcd's log has beyond the file; nil: nothing. beside
-// allows etcd's own directory in cfg.Dir, which is left as it is.
+// Import builds a new one-member cluster in cfg.Dir, which must be empty, from a database file of etcd's. Keys keep their revisions,
+// versions and history, so its clients can be pointed here. Leases start with their full time. peerAddr is where other members will reach
+// this one, empty if none does. tail is the part of that etcd's log beyond the file; nil: nothing. beside allows etcd's own directory in
+// cfg.Dir, which is left as it is.
 func Import(cfg node.Config, name, peerAddr string, f *etcdfile.File, tail Tail, beside bool) (*Stats, error) {
 	share := budget.Of(cmp.Or(cfg.MemoryBytes, budget.Small), kvmachine.Claims(true)...)
 	cfg.Shares = &share
@@ -116,7 +115,7 @@ func (in *importing) run(f *etcdfile.File, self *emember.Member) error {
 	return err
 }
 
-// apply applies a command of the log that follows the file. What is refused here the etcd refused too.
+// apply applies a command of the log that follows the file. If it is refused here, etcd refused it too.
 func (in *importing) apply(parts []entry.Part) error {
 	in.stats.Commands++
 	in.stats.Index++

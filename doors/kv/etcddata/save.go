@@ -1,6 +1,6 @@
-// Package etcddata carries an etcd's data into a member and a member's out to an etcd: it fills a new data directory from etcd's files,
-// and writes the file that `etcdctl snapshot save` gets. Keys keep their revisions both ways. It is not the format of those files
-// (etcdfile), and it moves nothing while an etcd runs (`holdfast import` from endpoints does).
+// Package etcddata carries an etcd's data into a member and a member's out to an etcd. It fills a new data directory from etcd's files, and
+// writes the file that `etcdctl snapshot save` gets. Keys keep their revisions both ways. It is not the format of those files (etcdfile),
+// and it moves nothing while an etcd runs (`holdfast import` from endpoints does).
 package etcddata
 
 import (
@@ -20,7 +20,7 @@ import (
 	kvmachine "github.com/holdfastdb/holdfast/doors/kv/machine"
 )
 
-// saveReserve is what a file under way leaves free on the disk: the log on the same disk must not run out of it.
+// saveReserve is the free space that a file under way leaves on the disk. The log on the same disk must not run out of it.
 const saveReserve = 256 << 20
 
 // ErrNoRoom: the disk of the data directory is too full for a temporary file.
@@ -38,7 +38,7 @@ type Saver struct {
 	busy chan struct{} // holds a token while a file is made or read
 }
 
-// member is what a Saver needs of its node.
+// member is a Saver's view of its node.
 type member interface {
 	SnapshotView(ctx context.Context) (store.View, *node.SnapshotInfo, error)
 	StoppedC() <-chan struct{}
@@ -68,9 +68,9 @@ func (f *File) Close() error {
 	return f.w.Close()
 }
 
-// Save builds a database file of etcd's (docs/formats/etcd-db.md) of this member's state at some applied index after the call
-// began, storageVersion and clusterVersion being those it claims. It does not stop writes. There is one such file at a time: a
-// second call waits for the first one's Close. Errors: node.ErrStopped, ErrNoRoom, ctx's, or the disk's, none of which ends the node.
+// Save builds a database file of etcd's (docs/formats/etcd-db.md) of this member's state, at an applied index after the call began. The
+// file claims storageVersion and clusterVersion. It does not stop writes. There is one such file at a time: a second call waits for the
+// first one's Close. Errors: node.ErrStopped, ErrNoRoom, ctx's, or the disk's, none of which ends the node.
 func (s *Saver) Save(ctx context.Context, storageVersion, clusterVersion string) (*File, error) {
 	select {
 	case s.busy <- struct{}{}:
@@ -119,7 +119,7 @@ func (s *Saver) save(ctx context.Context, storageVersion, clusterVersion string)
 		f.Size, err = w.Size()
 	}
 	if err != nil {
-		w.Close() // the first error counts; what is left is removed at the next start
+		w.Close() // the first error counts; leftovers are removed at the next start
 		return nil, fmt.Errorf("write file for etcd: %w", err)
 	}
 	return f, nil

@@ -1,5 +1,5 @@
-// Package etcderr says which of etcd's errors a client hears for an error of the node, or a rejection of a machine, with etcd's codes
-// and texts. It decides nothing: what is refused, and when, is for those who ask it.
+// Package etcderr maps errors of the node and rejections of a machine to etcd's errors, with etcd's codes and texts. It decides nothing:
+// its callers decide about refusals.
 package etcderr
 
 import (
@@ -28,9 +28,8 @@ var TxnAnswerTooLarge = status.Error(codes.ResourceExhausted,
 // Malformed answers a command this build's machine does not accept although the door let it pass.
 var Malformed = status.Error(codes.InvalidArgument, "etcdserver: malformed request")
 
-// nodeErrors says which of etcd's errors a client hears for each of the node's. An unknown outcome is a time-out, which
-// every etcd client knows to mean just that; a superseded command is provably dead, and "leader changed" is etcd's text
-// for a request that may be sent again.
+// nodeErrors maps each of the node's errors to etcd's. An unknown outcome is a time-out, which every etcd client knows to mean just that. A
+// superseded command is provably dead, and "leader changed" is etcd's text for a request that may be sent again.
 var nodeErrors = []struct{ from, to error }{
 	{node.ErrOverloaded, rpctypes.ErrGRPCRequestTooManyRequests},
 	{node.ErrUnknown, rpctypes.ErrGRPCTimeout},
@@ -54,7 +53,7 @@ var nodeErrors = []struct{ from, to error }{
 	{kvmachine.ErrTooLarge, AnswerTooLarge},
 }
 
-// Of translates an error of the node or of the kv machine. What is a gRPC status already passes through, and nil stays nil.
+// Of translates an error of the node or of the kv machine. A gRPC status passes through, and nil stays nil.
 func Of(err error) error {
 	if err == nil {
 		return nil

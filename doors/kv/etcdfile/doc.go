@@ -1,9 +1,8 @@
-// Package etcdfile reads and writes the database file of an etcd: one bbolt file with a bucket for each kind of thing. It is
-// what etcd's Snapshot call sends, what etcdutl takes, and what lies in member/snap of an etcd's data directory. The byte table
-// is docs/formats/etcd-db.md.
+// Package etcdfile reads and writes the database file of an etcd: one bbolt file with a bucket for each kind of thing. etcd's Snapshot call
+// sends it, etcdutl takes it, and it lies in member/snap of an etcd's data directory. The byte table is docs/formats/etcd-db.md.
 //
-// It knows the file and nothing of this server: callers give and get the types below. It does not judge contents, and keeps no
-// more of a file in memory than one transaction of bbolt's.
+// It knows the file and nothing of this server: callers give and get the types below. It does not judge contents, and keeps no more of a
+// file in memory than one transaction of bbolt's.
 package etcdfile
 
 import "errors"
@@ -59,7 +58,7 @@ type Member struct {
 	Learner              bool
 }
 
-// Head is what a file says of itself.
+// Head is a file's description of itself.
 type Head struct {
 	// Index and Term are those of the last entry of etcd's log that the contents have.
 	Index, Term uint64

@@ -145,7 +145,7 @@ func TestReadBack(t *testing.T) {
 	}
 }
 
-// What compaction left comes by key and must leave by revision, however much of it there is.
+// The versions left by a compaction come by key and must leave by revision, however many there are.
 func TestEarlyChangesAreSorted(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "making")
 	w, err := Create(dir, nil)

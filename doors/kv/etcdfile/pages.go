@@ -8,9 +8,9 @@ import (
 	"io"
 )
 
-// pages reads bbolt's pages by itself: bbolt maps the file and trusts what it finds there, so that a damaged one ends the program.
-// The layout is bbolt's internal/common: a page has id (8 bytes), kind (2), count (2), further pages that belong to it (4), then its
-// elements; all little endian.
+// pages reads bbolt's pages by itself: bbolt maps the file and trusts what it finds there, so that a damaged one ends the program. The
+// layout is bbolt's internal/common. A page has id (8 bytes), kind (2), count (2), number of overflow pages (4), then its elements; all
+// little endian.
 type pages struct {
 	r        io.ReaderAt
 	size     int64

@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// sector: a file whose length is a multiple of it plus that of a SHA-256 has one at its end. That is how etcd's own tools tell
-// a snapshot, which has one, from a database of a data directory, which has none.
+// sector: a file whose length is a multiple of it plus that of a SHA-256 has one at its end. By that etcd's own tools tell a snapshot,
+// which has one, from a database of a data directory, which has none.
 const sector = 512
 
 // magic is bbolt's, at this place of the first page; the second meta page lies a page later.

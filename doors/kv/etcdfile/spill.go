@@ -13,8 +13,8 @@ import (
 	"slices"
 )
 
-// spill sorts rows of any number: what does not fit into memory lies on disk as runs, each in order, which are merged when
-// they are read. It belongs to one goroutine.
+// spill sorts any number of rows. Rows beyond the memory lie on disk as runs, each in order, which are merged when they are read. It
+// belongs to one goroutine.
 type spill struct {
 	dir   string
 	limit int // bytes kept in memory

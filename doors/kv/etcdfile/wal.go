@@ -20,9 +20,9 @@ type LogEntry struct {
 	Data        []byte
 }
 
-// Kinds of records in etcd's log (server/storage/wal): a frame of 8 bytes, little endian, has the length in its lower 56 bits and in the
-// upper 8 how much padding follows; then walpb.Record: 1 kind, 2 checksum, 3 data. The checksum goes on from record to record, and
-// from file to file by a record of its own.
+// Kinds of records in etcd's log (server/storage/wal). A frame of 8 bytes, little endian, has the length in its lower 56 bits and the
+// length of the padding in the upper 8. Then comes walpb.Record: 1 kind, 2 checksum, 3 data. The checksum goes on from record to record,
+// and from file to file by a record of its own.
 const (
 	recordEntry = 2
 	recordState = 3
@@ -34,9 +34,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Log is etcd's log in a data directory. It belongs to one goroutine.
 type Log struct {
 	files []string
-	at    []logPlace // of the entries that count, by index; what a later leader has overwritten is not in it
+	at    []logPlace // of the entries that count, by index; entries overwritten by a later leader are left out
 	first uint64     // index of at[0]
-	// Committed is the last index known to be committed; what follows may be acknowledged all the same.
+	// Committed is the last index known to be committed; later ones may be acknowledged all the same.
 	Committed uint64
 }
 

@@ -15,11 +15,11 @@ import (
 // was put into them.
 const batchBytes = 2 << 20
 
-// spillBytes is how much of what comes in no order is kept in memory before it goes to disk in order.
+// spillBytes bounds the unsorted rows kept in memory before they go to disk in order.
 const spillBytes = 8 << 20
 
-// Writer makes one file. It belongs to one goroutine. A file under way, and what was written beside it, lies in the directory
-// given to Create, which is the Writer's own and gone after Close.
+// Writer makes one file. It belongs to one goroutine. The unfinished file and its side files lie in the directory given to Create, which is
+// the Writer's own and removed by Close.
 type Writer struct {
 	dir   string
 	room  func() error
@@ -32,8 +32,8 @@ type Writer struct {
 	begun bool                     // the early ones are in the file
 }
 
-// Create begins a file in dir, which it makes; what an earlier one left there is removed. room is called before each
-// transaction, and its error ends the work, so that the log on the same disk keeps enough space; nil: not checked.
+// Create begins a file in dir, which it makes; leftovers of an earlier Writer are removed. room is called before each transaction, and its
+// error ends the work. So the log on the same disk keeps enough space; nil: not checked.
 func Create(dir string, room func() error) (*Writer, error) {
 	if room == nil {
 		room = func() error { return nil }
@@ -113,8 +113,7 @@ func (w *Writer) commit() error {
 	return tx.Commit()
 }
 
-// Early adds a change that comes in no order, before the first that does (Change), and at a lower revision: what compaction
-// left.
+// Early adds a change out of order, before the first in order (Change), and at a lower revision: a version left by compaction.
 func (w *Writer) Early(c *Change) error {
 	k, v, err := changeRow(c)
 	if err != nil {

@@ -1,8 +1,7 @@
 // Package gateway is etcd's JSON gateway: it turns a POST of JSON below /v3/ into a gRPC call and the answer into JSON.
 //
-// It has no semantics of its own. Paths and message types are those etcd generates for its own gateway, the calls go to the
-// gRPC server of this process, so checks, limits and error texts are those of gRPC clients. Streams are newline JSON,
-// {"result":{…}} a message.
+// It has no semantics of its own. Paths and message types are those that etcd generates for its own gateway. The calls go to the gRPC
+// server of this process, so checks, limits and error texts are those of gRPC clients. Streams are newline JSON, {"result":{…}} a message.
 package gateway
 
 import (
@@ -42,7 +41,7 @@ type Gateway struct {
 	most int
 }
 
-// New makes a gateway whose calls go over conn. conn stays the caller's to close. A message of a body may have mostValues values, whatever is in it.
+// New makes a gateway whose calls go over conn. conn stays the caller's to close. A message of a body may have at most mostValues values.
 func New(conn *grpc.ClientConn, mostValues int) (*Gateway, error) {
 	// JSON as etcd's gateway has it: proto names, zero fields left out, unknown fields of a request ignored.
 	asker := func(ctx context.Context, r *http.Request) metadata.MD {

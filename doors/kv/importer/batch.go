@@ -24,8 +24,8 @@ const (
 	batchBytes = 1 << 20
 )
 
-// batch gathers changes that are written as one. A key that comes again replaces what it was: the target goes from one state of
-// the source to a later one and need not pass through all between. One goroutine.
+// batch gathers changes that are written as one. A later change of a key replaces the earlier one. The target goes from one state of the
+// source to a later one and may skip those between. One goroutine.
 type batch struct {
 	ops   []op
 	at    map[string]int // key → place in ops
@@ -58,8 +58,8 @@ type writer struct {
 	count  *counters
 }
 
-// write returns once the target has the batch. A key whose lease the source no longer has is written without it: the change
-// that takes the key away, or gives it another lease, is still to come.
+// write returns once the target has the batch. A key whose lease the source no longer has is written without it. The change that deletes
+// the key, or gives it another lease, is still to come.
 func (w *writer) write(ctx context.Context, b *batch) error {
 	if len(b.ops) == 0 {
 		return nil

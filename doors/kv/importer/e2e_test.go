@@ -267,9 +267,9 @@ func TestASecuredDeploymentMovesIntoASecuredClusterOfThree(t *testing.T) {
 	}
 }
 
-// At the cut-over a lease may have ended at the source whose end the target learns of only from a later revision, when another
-// lease with a key has ended too. One without keys has to go: nothing that is still to come could take it away, and it would stay
-// for as long as it was granted. One that held a key at the cut-over has ended since.
+// At the cut-over a lease may have ended at the source. The target learns of its end only from a later revision, when another lease with a
+// key has ended too. One without keys has to go: no later change could take it away, and it would stay for its whole granted time. One that
+// held a key at the cut-over has ended since.
 func TestALeaseThatEndedBeforeTheCutOverDoesNotStay(t *testing.T) {
 	from, to := serve(t, 1, nil), serve(t, 1, nil)
 	ctx := context.Background()
@@ -329,7 +329,8 @@ func TestALeaseThatEndedBeforeTheCutOverDoesNotStay(t *testing.T) {
 	if _, err := i.compareLeases(ctx, at, &d); err != nil || d.Count != 0 {
 		t.Errorf("%+v, %v: what ended after the cut-over is no difference", d, err)
 	}
-	// One that the source listed when another pass began, and that had ended when it was asked for: the target has it from the pass before.
+	// One that the source listed when another pass began, and that had ended when it was asked for. The target has it from the earlier
+	// pass.
 	passed := grant(source)
 	if err := i.leases.begin(ctx); err != nil {
 		t.Fatal(err)
@@ -348,7 +349,7 @@ func TestALeaseThatEndedBeforeTheCutOverDoesNotStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	want()
-	late := grant(target) // by somebody else
+	late := grant(target) // by another client
 	if _, err := i.compareLeases(ctx, at, &d); err != nil || d.Count != 1 {
 		t.Errorf("%+v, %v: a lease without keys, %x, is only on the target", d, err, late)
 	}

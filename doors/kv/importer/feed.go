@@ -8,8 +8,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// feed is the source's changes after a revision. It uses the gRPC stream itself and not the client library's watcher, which
-// queues events without bound: here an unread message stays in the connection and slows the source down.
+// feed is the source's changes after a revision. It uses the gRPC stream itself and not the client library's watcher, which queues events
+// without bound. Here an unread message stays in the connection and slows the source down.
 type feed struct {
 	cancel  context.CancelFunc
 	changes chan []*etcdserverpb.WatchResponse // all that has come since the last receive
@@ -38,8 +38,8 @@ func (s *side) watch(ctx context.Context, after int64) *feed {
 	return f
 }
 
-// gather hands over what came, in as few pieces as the consumer's pace allows: a server sends a message for each revision, and
-// a write for each would be slower than the source. It ends when received is closed.
+// gather hands over the received events in as few pieces as the consumer's pace allows. A server sends a message for each revision, and a
+// write for each would be slower than the source. It ends when received is closed.
 func (f *feed) gather(ctx context.Context, received <-chan *etcdserverpb.WatchResponse) {
 	var have []*etcdserverpb.WatchResponse
 	size := 0
@@ -54,7 +54,7 @@ func (f *feed) gather(ctx context.Context, received <-chan *etcdserverpb.WatchRe
 		select {
 		case r, ok := <-in:
 			if !ok {
-				return // what was gathered comes again with the next stream
+				return // the gathered events come again with the next stream
 			}
 			have = append(have, r)
 			for _, e := range r.Events {

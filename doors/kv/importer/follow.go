@@ -26,8 +26,8 @@ type follower struct {
 // errPass: following cannot go on from here; another pass is needed.
 var errPass = errors.New("another pass is needed")
 
-// follow applies changes after the given revision until stop is closed and the target stands for the revision that the source
-// was at after that; it returns this revision. errPass says that another pass must come first.
+// follow applies changes after the given revision until stop is closed. It ends when the target stands for the revision that the source had
+// after that, and returns this revision. errPass says that another pass must come first.
 func (i *run) follow(ctx context.Context, after int64, stop <-chan struct{}) (int64, error) {
 	f := &follower{run: i, at: after}
 	broken := time.Time{}
@@ -109,7 +109,7 @@ func (f *follower) take(ctx context.Context, in *feed, stop <-chan struct{}) err
 			if err != nil {
 				return err
 			}
-			f.until = max(revision, f.at) // what is ahead of the answer was written since
+			f.until = max(revision, f.at) // anything ahead of the answer was written since
 		}
 	}
 }

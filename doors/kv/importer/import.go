@@ -12,10 +12,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Options are what an import is asked for.
+// Options are an import's options.
 type Options struct {
 	From, To Endpoint
-	// Resume lets the target hold keys and leases; what the source does not have is deleted there.
+	// Resume lets the target hold keys and leases; those that the source lacks are deleted there.
 	Resume bool
 	// Hidden are v2 nodes whose names begin with _: no listing shows them, so they are copied only if they are named.
 	Hidden   []string
@@ -25,7 +25,7 @@ type Options struct {
 // Report is how an import ended.
 type Report struct {
 	Revision   int64 // of the source at the cut-over
-	Ahead      int64 // revisions that the source has made since: what its clients wrote and the target does not have
+	Ahead      int64 // revisions that the source has made since: its clients' writes that the target lacks
 	Keys       int64
 	Bytes      int64 // of keys and values
 	Leases     int
@@ -56,8 +56,8 @@ type run struct {
 // attempts bounds how often the end is tried when the source goes on being written to.
 const attempts = 5
 
-// Run copies and follows until stop is closed, then goes on to the revision the source is at, compares both sides there and
-// reports. A report with a Difference is no error. Ending ctx gives up at once; what was copied stays, for a run with Resume.
+// Run copies and follows until stop is closed, then goes on to the revision the source is at, compares both sides there and reports. A
+// report with a Difference is no error. Ending ctx gives up at once; copied keys stay, for a run with Resume.
 func Run(ctx context.Context, stop <-chan struct{}, o Options) (*Report, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -210,8 +210,8 @@ func (i *run) copyAndFollow(ctx context.Context, stop <-chan struct{}) (*Report,
 	}
 }
 
-// finish follows to the end and compares. A comparison can meet what only time resolves (a key whose lease has just ended, a
-// lease that ends while it is listed, a revision just compacted): it is then repeated a little later.
+// finish follows to the end and compares. A comparison can meet differences that only time resolves: a lease that has just ended or ends
+// during the listing, a revision just compacted. It is then repeated a little later.
 func (i *run) finish(ctx context.Context, at int64, stop <-chan struct{}, r *Report) error {
 	for attempt := 1; ; attempt++ {
 		var err error

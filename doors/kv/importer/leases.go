@@ -12,8 +12,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// lease is one that both sides have. The time it runs for is asked of the source; the API cannot set what remains, only let a
-// lease begin anew, so the target's lease always has as much time left as the source's or more, and never expires before it.
+// lease is one that both sides have. The import asks the source for the remaining time. The API cannot set it, only let a lease begin anew,
+// so the target's lease never expires before the source's.
 type lease struct {
 	id, ttl int64     // ttl in seconds, as granted
 	ends    time.Time // on the target, unless renewed
@@ -250,8 +250,8 @@ func (l *leases) due(now time.Time) (ids []int64) {
 	return ids
 }
 
-// follow asks the source what remains of a lease and renews the target's if it would end earlier. Asked again is after a quarter
-// of the lease's time and before the target's half-way end, so that a renewal between two questions is noticed in time.
+// follow asks the source for a lease's remaining time and renews the target's if it would end earlier. It asks after a quarter of the
+// lease's time and before half of the target's, so that a renewal in between is noticed in time.
 func (l *leases) follow(ctx context.Context, id int64) error {
 	_, remaining, _, err := l.source.timeToLive(ctx, id)
 	if err != nil {
@@ -290,8 +290,8 @@ func (l *leases) follow(ctx context.Context, id int64) error {
 	return nil
 }
 
-// refresh asks for every lease at once what remains of it. A new leader of the source, one that was started again among them, gives
-// all leases their whole time back, and a long one would not be asked for until a quarter of it has gone by.
+// refresh asks for the remaining time of every lease at once. A new or restarted leader of the source gives all leases their whole time
+// back. A long lease would not be asked about until a quarter of it has passed.
 func (l *leases) refresh(ctx context.Context) error {
 	l.mu.Lock()
 	ids := make([]int64, 0, len(l.known))
@@ -338,7 +338,7 @@ func (l *leases) compareLists(ctx context.Context) error {
 		before = append(before, id)
 	}
 	l.mu.Unlock()
-	ids, revision, err := l.source.list(ctx) // after reading the table: what it lacks now has ended
+	ids, revision, err := l.source.list(ctx) // after reading the table: a lease it lacks now has ended
 	if err != nil {
 		return err
 	}
@@ -360,10 +360,10 @@ func (l *leases) compareLists(ctx context.Context) error {
 	})
 }
 
-// settle is end at the cut-over, where no change is still to come that could take a key from a lease. A lease of which only a later
-// revision tells that it ended goes as well if it holds no key on the target: it may have ended before, and nothing else would
-// take it away until its time is over. One that holds a key was there at the cut-over, and so has ended since. So goes what the target was
-// given and nobody follows any more: it had ended between the list that named it and the question what remains of it.
+// settle is end at the cut-over, after which no change can take a key from a lease. A lease whose end only a later revision shows is
+// revoked as well if it holds no key on the target. It may have ended before, and would otherwise live until its time is over. One that
+// holds a key was there at the cut-over, and so has ended since. Unfollowed leases on the target are revoked as well: they ended between
+// the list that named them and the question about their remaining time.
 func (l *leases) settle(ctx context.Context, revision int64) error {
 	if err := l.end(ctx, revision); err != nil {
 		return err

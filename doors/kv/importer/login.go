@@ -12,17 +12,17 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// login is a user's token at one side. It is asked for when there is none, and again when a member does not take it any more: it
-// has expired, or somebody changed users, or the member was started again and had it in memory only.
+// login is a user's token at one side. It is requested when there is none, and again when a member refuses it. It has expired, or users
+// changed, or the member restarted and had it in memory only. The client library with a password would not do for days of following. It
+// asks with every stream, of which each renewed lease is one, and checking a password is expensive by design. It also shows the old token
+// when it asks for a new one. An etcd 3.4 that has forgotten that token refuses it, so the library asks for ever.
 //
-// The client library would do the same if it were given the password, but not well enough to follow for days: it asks with every
-// stream, of which each renewed lease is one, and checking a password is made to be expensive; and it shows the old token when it
-// asks for a new one, which an etcd 3.4 that has forgotten it refuses, so that it asks for ever. Safe for concurrent use.
+// Safe for concurrent use.
 type login struct {
 	user, password string
 
 	asking sync.Mutex             // held while a token is asked for
-	token  atomic.Pointer[string] // nil: to be asked for; "": nobody wants one
+	token  atomic.Pointer[string] // nil: to be requested; "": not needed
 }
 
 // options make a connection show the token.
@@ -43,7 +43,7 @@ func (l *login) GetRequestMetadata(ctx context.Context, _ ...string) (map[string
 // RequireTransportSecurity implements credentials.PerRPCCredentials: whether there is TLS is for the user to say.
 func (l *login) RequireTransportSecurity() bool { return false }
 
-// ask makes sure that there is a token other than was, the one that was refused, and returns it.
+// ask returns a token other than was, which was refused, and requests one if necessary.
 func (l *login) ask(ctx context.Context, cc grpc.ClientConnInterface, was *string) (*string, error) {
 	l.asking.Lock()
 	defer l.asking.Unlock()

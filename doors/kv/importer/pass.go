@@ -67,10 +67,10 @@ func (i *run) pass(ctx context.Context) (revision int64, err error) {
 	return revision, err
 }
 
-// Difference is what a comparison found.
+// Difference is the result of a comparison.
 type Difference struct {
 	Count int      // keys and leases that are not the same
-	First []string // what the first of them are, for a person
+	First []string // the first of them, for a person
 }
 
 const shownDifferences = 10
@@ -108,9 +108,8 @@ func (i *run) compare(ctx context.Context, at, there int64) (keys, size int64, d
 
 func short(key []byte) []byte { return key[:min(len(key), 80)] }
 
-// compareLeases counts leases that one side has and the other not, or that were granted for another time. A lease that the source
-// ended after the cut-over is no difference: only a later revision tells of its end, and it holds keys on the target, which no
-// lease does that ended before.
+// compareLeases counts leases that only one side has, or that were granted for another time. A lease that the source ended after the
+// cut-over is no difference. Only a later revision tells of its end, and unlike a lease that ended before, it holds keys on the target.
 func (i *run) compareLeases(ctx context.Context, at int64, d *Difference) (int, error) {
 	// Leases without keys end without a revision, also while the keys were compared.
 	if err := i.leases.compareLists(ctx); err != nil {

@@ -18,7 +18,7 @@ import (
 // All keys: from the smallest one on. A range end of one zero byte has no end.
 const firstKey, allKeys = "\x00", "\x00"
 
-// pageBytes is what a page aims at, from the sizes of the one before.
+// pageBytes is the target size of a page, estimated from the previous page.
 const pageBytes = 1 << 20
 
 // scanner reads all keys of a side at one revision, in order. It streams where the side offers that (etcd 3.7, Holdfast) and

@@ -16,17 +16,17 @@ import (
 const (
 	// treeWriters is how many writes to the target are under way at a time.
 	treeWriters = 32
-	// treeSlack is how much longer nodes with a TTL live on the target while the source is followed: an expiry there is an
-	// event and removes the node here, but a refresh that gives it more time is no event.
+	// treeSlack is the extra lifetime of nodes with a TTL on the target while the source is followed. An expiry there is an event and
+	// removes the node here, but a refresh that gives it more time is no event.
 	treeSlack = 10 * time.Minute
 	// treeLook is how often nodes with a TTL are compared with the source's, so that none expires here that lives there.
 	treeLook = 2 * time.Minute
 )
 
-// tree is the v2 keys of an import. Like the rest it compares and repairs: a pass lists both sides whole, which the API allows for
-// in one answer, so what the source holds of v2 keys is in memory here, as it is there.
+// tree is the v2 keys of an import. Like the rest it compares and repairs. A pass lists both sides whole, in one answer as the API has it,
+// so the source's v2 keys are in memory here too.
 //
-// Hidden nodes (a name that begins with _) are in no listing but one of themselves: those a person names are roots of their own.
+// Hidden nodes (a name that begins with _) appear only in a listing of themselves: those that the operator names are roots of their own.
 type tree struct {
 	source, target *treeSide
 	count          *counters
@@ -88,7 +88,7 @@ func (t *tree) repair(ctx context.Context, theirs, ours map[string]treeNode, exa
 		if ok && n.Dir == ours[key].Dir {
 			continue
 		}
-		if len(gone) == 0 || !strings.HasPrefix(key, gone[len(gone)-1]+"/") { // sorted: what is below comes right behind, or is gone anyway
+		if len(gone) == 0 || !strings.HasPrefix(key, gone[len(gone)-1]+"/") { // sorted: a directory's nodes come right behind it, or are gone anyway
 			gone = append(gone, key)
 		}
 	}
@@ -175,7 +175,7 @@ func hiddenBelow(root, key string) bool {
 	return strings.Contains(strings.TrimPrefix(key, strings.TrimSuffix(root, "/")), "/_")
 }
 
-// finish makes both sides the same once nobody writes to the source, compares them and reports.
+// finish makes both sides the same once writing to the source has ended, compares them and reports.
 func (t *tree) finish(ctx context.Context, r *Report) error {
 	for attempt := 1; ; attempt++ {
 		for _, root := range t.roots {
@@ -220,7 +220,7 @@ func (t *tree) finish(ctx context.Context, r *Report) error {
 	}
 }
 
-// compareNodes counts what is not the same. What a node has left may differ by the time that the two listings were apart.
+// compareNodes counts the differences. The remaining lifetimes may differ by the time between the two listings.
 func compareNodes(theirs, ours map[string]treeNode, d *Difference) {
 	const apart = 5
 	kind := func(n treeNode) string {

@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// treePoll is how long one long poll waits. Without an event its header still names the index up to which there was none, so
-// that the import's position stays within the source's history even if nothing visible happens.
+// treePoll is how long one long poll waits. The header of an empty answer names the index up to which there was no event. So the import's
+// position stays within the source's history even if nothing visible happens.
 const treePoll = 20 * time.Second
 
 // errTreePass: following cannot go on from here; another pass is needed.
 var errTreePass = errors.New("another pass is needed")
 
-// follow copies a root and applies what changes until stop is closed. Ending early is an error.
+// follow copies a root and applies changes until stop is closed. Ending early is an error.
 //
-// It waits for one event after the other by waitIndex. A stream would be fewer requests, but the original sends only one event of
-// its history on a stream, so what happens between two streams would be lost.
+// It waits for one event after the other by waitIndex. A stream would need fewer requests. But the original sends only one event of its
+// history on a stream, so events between two streams would be lost.
 func (t *tree) follow(ctx context.Context, root string, stop <-chan struct{}) error {
 	for first := true; ; first = false {
 		began := time.Now()
@@ -133,8 +133,8 @@ func (t *tree) poll(ctx context.Context, root string, index uint64, to chan<- tr
 	}
 }
 
-// write applies events in order. Between two that take something away or concern a directory, only keys are set: of these the
-// last value of each counts, and their order among each other does not.
+// write applies events in order. Between two events that remove something or concern a directory, only keys are set. The last value of each
+// key counts, and the order of the keys does not matter.
 func (t *tree) write(ctx context.Context, root string, events []treeAnswer) error {
 	at := map[string]int{}
 	var keys []treeNode

@@ -53,8 +53,7 @@ type treeNode struct {
 	Expiration string `json:"expiration"` // set for a node with a TTL
 }
 
-// mortal sets the TTL of a node that has expired but is not removed yet to the least there is: the server shows 0 seconds for
-// it, which would mean no TTL.
+// mortal gives a node that has expired but is not removed yet the smallest TTL. The server shows 0 seconds for it, which would mean no TTL.
 func (n treeNode) mortal() treeNode {
 	if n.Expiration != "" {
 		n.TTL = max(n.TTL, 1)
@@ -62,7 +61,7 @@ func (n treeNode) mortal() treeNode {
 	return n
 }
 
-// treeAnswer is what a request came to: an event, or a refusal with a code.
+// treeAnswer is the result of a request: an event, or a refusal with a code.
 type treeAnswer struct {
 	Action string   `json:"action"`
 	Node   treeNode `json:"node"`
@@ -242,7 +241,7 @@ func (t *treeSide) put(ctx context.Context, n treeNode) error {
 	return err
 }
 
-// retime gives a node another time to live. The value of a key stays, and nobody who watches it is told.
+// retime gives a node another time to live. The value of a key stays, and its watchers see no event.
 func (t *treeSide) retime(ctx context.Context, n treeNode) error {
 	query := url.Values{"prevExist": {"true"}, "ttl": {""}}
 	if n.TTL > 0 {

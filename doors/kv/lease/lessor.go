@@ -52,7 +52,7 @@ func (l *Lessor) Sync(all []kvmachine.LeaseChange, now int64) {
 	}
 }
 
-// Change takes in one change. Changes come in order, but what a renewal has learned of a lease meanwhile may be ahead of them.
+// Change applies one change. Changes come in order, but the Lessor may know more of a lease already through a renewal.
 func (l *Lessor) Change(c kvmachine.LeaseChange, now int64) {
 	if !c.Gone {
 		l.Add(c.Lease, now)
@@ -61,8 +61,8 @@ func (l *Lessor) Change(c kvmachine.LeaseChange, now int64) {
 	}
 }
 
-// Add adds one lease, with its full time from now, and reports whether it was new. A lease that is known keeps its deadline;
-// one that was revoked and granted again is another one, and what came before it is old news.
+// Add adds one lease, with its full time from now, and reports whether it was new. A known lease keeps its deadline. A lease that was
+// revoked and granted again is another one, and earlier changes to it are out of date.
 func (l *Lessor) Add(given kvmachine.Lease, now int64) bool {
 	if x := l.leases[given.ID]; x != nil {
 		if x.grant >= given.Grant {
@@ -81,8 +81,8 @@ func (l *Lessor) enqueue(x *lease, deadline int64) {
 	heap.Push(&l.queue, x)
 }
 
-// next returns the lease that runs out first, nil if none will. Those that were renewed since they came to the head of the queue are put in
-// their place only now: a renewal is far more frequent, and would have to move a lease through all of the queue.
+// next returns the lease that runs out first, nil if none will. Leases that were renewed while at the head of the queue are moved only now.
+// A renewal is far more frequent, and would have to move a lease through the whole queue.
 func (l *Lessor) next() *lease {
 	for len(l.queue) > 0 {
 		x := l.queue[0]
@@ -110,7 +110,7 @@ func (l *Lessor) remove(id int64, x *lease) {
 	delete(l.leases, id)
 }
 
-// State is what the Lessor knows of a lease.
+// State is the Lessor's state of a lease.
 type State uint8
 
 // Unknown: no such lease. Live: it runs. Expiring: its time is up and Due has handed it out; whether it is gone is decided in
@@ -121,8 +121,8 @@ const (
 	Expiring
 )
 
-// Renew gives a live lease its full time again and returns it in seconds. A lease whose time is up is not renewed, even if Due
-// has not handed it out yet: its owner knew how long it would live.
+// Renew gives a live lease its full time again and returns it in seconds. An expired lease is not renewed, even if Due has not handed it
+// out yet: its owner knew how long it would live.
 func (l *Lessor) Renew(id, now int64) (ttl int64, state State) {
 	x := l.leases[id]
 	switch {

@@ -24,7 +24,7 @@ const (
 	hearPause = 50 * time.Millisecond
 )
 
-// member is what the worker needs of its node. *node.Node is the one; tests drive a worker without a log.
+// member is the worker's view of its node. *node.Node is the one; tests drive a worker without a log.
 type member interface {
 	worker.Member
 	Handle(service string, fn func(ctx context.Context, req []byte) ([]byte, error))
@@ -33,7 +33,7 @@ type member interface {
 	Mono() time.Duration
 }
 
-// reader is what the worker reads of the kv machine.
+// reader is the worker's view of the kv machine.
 type reader interface {
 	Lease(id int64) (kvmachine.Lease, bool)
 	LeaseChanges(since uint64) (changes []kvmachine.LeaseChange, version uint64, whole bool, changed <-chan struct{})
@@ -137,8 +137,8 @@ func (w *Worker) stepDown() {
 	w.term, w.lessor = 0, nil
 }
 
-// hear takes in what has changed since the last time, all leases at the beginning of a term, and returns what is closed by the next
-// change. It costs what has changed, however many leases there are.
+// hear applies the changes since its last call, or all leases at the beginning of a term. The returned channel is closed by the next
+// change. Its cost depends on the changes alone, not on the number of leases.
 func (w *Worker) hear() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,8 +166,8 @@ func (w *Worker) untilNext() time.Duration {
 	return min(time.Duration(max(next-w.node.Tick(), 0))*time.Millisecond, time.Hour)
 }
 
-// revokeDue proposes the end of leases whose time is up, under the term in which it was found up: if that term is over
-// the command is dead, and the next leader gives them their full time.
+// revokeDue proposes the end of expired leases, under the term in which the expiry was found. If that term is over the command is dead, and
+// the next leader gives them their full time.
 func (w *Worker) revokeDue(term uint64) {
 	w.mu.Lock()
 	ids := w.lessor.Due(w.node.Tick(), revokeBatch)
@@ -223,7 +223,7 @@ func (w *Worker) keepAlive(ctx context.Context, req []byte) ([]byte, error) {
 	return kvpart.AppendLeaseTime(nil, kvpart.LeaseTime{Granted: r.ttl[at], Remaining: r.ttl[at]}), nil
 }
 
-// confirm runs the rounds: whatever queued while one ran shares the next.
+// confirm runs the rounds: renewals queued during one round share the next.
 func (w *Worker) confirm() {
 	for {
 		if w.tasks.Wait(task.Forever, w.kick, w.node.StoppedC()) == 1 {
@@ -296,8 +296,8 @@ func (w *Worker) RenewAtOnce(id int64) (ttl int64, ok bool) {
 	return ttl, true
 }
 
-// timeToLive answers how long a lease has left. No round confirms that: the answer is old by the time it arrives anyway. That there is no such
-// lease is confirmed.
+// timeToLive answers the remaining time of a lease. No round confirms that: the answer is old by the time it arrives anyway. The absence of
+// a lease is confirmed by a round.
 func (w *Worker) timeToLive(_ context.Context, req []byte) ([]byte, error) {
 	id, err := kvpart.DecodeLeaseID(req)
 	if err != nil {

@@ -215,8 +215,8 @@ func TestDeposedLeaderNeitherRevokesNorRenews(t *testing.T) {
 	})
 }
 
-// TestLeaderThatSleptSaysOfNoLeaseThatItIsGone: a leader is stopped right after a round, and wakes when the lease's time would
-// be up if nobody else had given it a new one: it must ask again before it says so.
+// TestLeaderThatSleptSaysOfNoLeaseThatItIsGone: a leader is stopped right after a round, and wakes when the lease would have expired
+// without a new leader's renewal. It must ask again before it says so.
 func TestLeaderThatSleptSaysOfNoLeaseThatItIsGone(t *testing.T) {
 	m := newLeased()
 	m.grant(1, 10)

@@ -7,10 +7,10 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// along finds versions in history for a scan, whose keys come in order: by a Get each, or by an iterator that goes forward beside the
-// scan. The iterator finds the next version near the one before, where a Get begins anew at every level of the store. But it stands on a
-// row in each level, and reads the blocks of all, where a Get asks their filters and ends where it finds the version. So it is the
-// cheaper way as long as blocks are in the store's cache, and the dearer one if they are read for it.
+// along finds versions in history for a scan, whose keys come in order. It uses a Get each, or an iterator that goes forward beside the
+// scan. The iterator finds the next version near its last, where a Get begins anew at every level of the store. But it stands on a row in
+// each level and reads the blocks of all. A Get asks their filters and ends where it finds the version. So the iterator is cheaper while
+// blocks are in the store's cache, and dearer if they have to be read.
 type along struct {
 	r      store.Reader
 	it     store.Iter // nil before it is worth it
@@ -25,21 +25,23 @@ type along struct {
 }
 
 const (
-	// lookedUp is how many versions are looked up one by one before there is an iterator: opening one costs about as much as so many Gets.
+	// lookedUp is the number of versions looked up one by one before an iterator is opened. Opening one costs about as much as so many
+	// Gets.
 	lookedUp = 2
-	// fewVersions is up to which version of a key it is found by the iterator even if blocks are read for it. Others have older versions
-	// lying in between, which it passes in each of the store's levels: at six a key, a Get a key reads less. The version counts what has
-	// been compacted away too, so that a few are looked up without need.
+	// fewVersions is the highest version of a key that the iterator finds even if blocks are read for it. Keys with higher versions have
+	// older ones in between, which the iterator passes in each of the store's levels. At six a key, a Get a key reads less. The version
+	// counts what has been compacted away too, so that a few are looked up without need.
 	fewVersions = 4
-	// mostSteps is over how many versions of a key it goes by moves: each touches one level of the store, and of the rows between only their
-	// keys, where a seek touches all levels. From four on a seek, which passes them inside a block, is no more.
+	// mostSteps is the number of versions of a key that are passed by single moves. A move touches one level of the store, and of the rows
+	// between only their keys; a seek touches all levels. From four on a seek, which passes them inside a block, is no dearer.
 	mostSteps = 3
-	// shortSteps is after how many times in a row that were in vain, since rows of other keys or of a key's earlier life lie between, it
-	// only seeks.
+	// shortSteps is the number of failed moves in a row after which it only seeks. A move fails where rows of other keys, or of a key's
+	// earlier life, lie between.
 	shortSteps = 4
 	// unknownVersions is how many a key may have had.
 	unknownVersions = 1 << 62
-	// farAfter is after how many versions it is asked whether blocks are in the cache, of which at most one part in farShare may have been read.
+	// farAfter is the number of versions after which it checks the cache. At most one part in farShare of the blocks may have been read
+	// from disk.
 	farAfter = 16
 	farShare = 4
 )
@@ -77,7 +79,7 @@ func (a *along) find(key []byte, mod int64, sub uint32, versions int64) (mt meta
 	return decodeHistoryRow(row, mod, sub)
 }
 
-// step moves the iterator to a.key, whose key has had so many versions, or to what follows it.
+// step moves the iterator to a.key, or to the next row; the key has had so many versions.
 func (a *along) step(versions int64) bool {
 	moves := a.behind
 	if a.behind = versions; versions > mostSteps || a.short >= shortSteps {

@@ -72,8 +72,8 @@ func (it *loadingIter) Next() bool {
 
 func (it *loadingIter) Loads() store.Loads { return it.loads }
 
-// TestVersionsAreFoundWhereItIsCheaper: those of keys with many by an iterator as long as blocks are in memory, and by a Get each otherwise;
-// those of keys with few by the iterator in any case. The answer is the same.
+// TestVersionsAreFoundWhereItIsCheaper: those of keys with many by an iterator as long as blocks are in memory, and by a Get each
+// otherwise. Those of keys with few are found by the iterator in any case. The answer is the same.
 func TestVersionsAreFoundWhereItIsCheaper(t *testing.T) {
 	st := &loading{counted: &counted{Watched: &machinetest.Watched{Mem: store.NewMem()}}}
 	r := openRig(t, st, Options{})
@@ -145,8 +145,8 @@ func TestOldVersionsAreFoundAlongHistory(t *testing.T) {
 	}
 }
 
-// TestFewVersionsArePassedByMoves: from a version with two older ones to the next key's newest it takes no seek, until rows that the count of
-// versions does not tell of, of keys that were deleted meanwhile, lie between again and again. The answer is the same.
+// TestFewVersionsArePassedByMoves: from a version with two older ones to the next key's newest it takes no seek. It seeks once rows of keys
+// deleted meanwhile, which the count of versions does not show, lie in between again and again. The answer is the same.
 func TestFewVersionsArePassedByMoves(t *testing.T) {
 	for _, lives := range []int{1, 2} {
 		st := &loading{counted: &counted{Watched: &machinetest.Watched{Mem: store.NewMem()}}}

@@ -6,8 +6,8 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// TestAttachedKeysEndInTheirOrder: the keys of a lease go in their own order, as in etcd, whichever of them the store knows
-// already and in whatever order the rest was put.
+// TestAttachedKeysEndInTheirOrder: the keys of a lease go in their own order, as in etcd. Some are in the store already, the rest was put
+// in any order.
 func TestAttachedKeysEndInTheirOrder(t *testing.T) {
 	r := newRig(t, Options{})
 	r.must(&kvpart.Part{Grant: &kvpart.LeaseGrant{ID: 7, TTL: 60}})

@@ -10,8 +10,8 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// What is here shows what a read costs against what it ought not to depend on: how many versions a key has, how much has changed since,
-// how many keys there are beside those that are asked for. A column that grows is a regression.
+// These benchmarks show a read's cost against figures it ought not to depend on: versions of a key, changes since, keys beside the
+// requested ones. A column that grows is a regression.
 
 // sizeKey is a key as of a program that has some kinds of things in some groups.
 func sizeKey(i int) []byte { return fmt.Appendf(nil, "/registry/things/%03d/%07d", i%100, i/100) }

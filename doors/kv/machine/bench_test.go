@@ -40,8 +40,8 @@ func benchRig(b *testing.B) *rig {
 
 func benchKey(i int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(i)) }
 
-// reportCPU adds the processor time of the whole process per operation: on a busy machine the only figure that means
-// anything, and it includes the store's flushes and compactions.
+// reportCPU adds the processor time of the whole process per operation. On a busy machine only that figure means anything, and it includes
+// the store's flushes and compactions.
 func reportCPU(b *testing.B) {
 	b.Helper()
 	var before syscall.Rusage
@@ -54,7 +54,7 @@ func reportCPU(b *testing.B) {
 	})
 }
 
-// BenchmarkPut is what one put costs from the packed entry to the committed batch, 64 to an entry, nobody waiting.
+// BenchmarkPut is the cost of one put from the packed entry to the committed batch, 64 to an entry, without waiting callers.
 func BenchmarkPut(b *testing.B) {
 	r := benchRig(b)
 	rnd := rand.New(rand.NewPCG(1, 1))
@@ -108,7 +108,7 @@ type discard struct{ store.Store }
 
 func (discard) Commit(store.Batch, uint64) error { return nil }
 
-// BenchmarkPutAnswered has somebody waiting for every put.
+// BenchmarkPutAnswered has a caller waiting for every put.
 func BenchmarkPutAnswered(b *testing.B) {
 	r := benchRig(b)
 	rnd := rand.New(rand.NewPCG(1, 1))
@@ -199,7 +199,7 @@ func BenchmarkScrub(b *testing.B) {
 	b.ReportMetric(float64(slowest.Milliseconds()), "slowest-ms")
 }
 
-// BenchmarkHugeDelete is one command that deletes what etcdctl's check perf leaves: 60,000 keys of 275 bytes with 1 KB values,
+// BenchmarkHugeDelete is one command that deletes the keys of etcdctl's check perf. They are 60,000 keys of 275 bytes with 1 KB values,
 // written by many clients in turn.
 func BenchmarkHugeDelete(b *testing.B) {
 	const keys, clients = 60_000, 200

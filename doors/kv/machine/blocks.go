@@ -4,15 +4,14 @@ import (
 	"slices"
 )
 
-// blocks knows how many keys exist in each of the intervals into which fences divide all possible keys. With it the number of keys in
-// any interval is a sum, and a walk over the two blocks that the interval has only a part of, instead of a walk over all of them.
+// blocks knows how many keys exist in each of the intervals into which fences divide all possible keys. With it the number of keys in any
+// interval is a sum, and a walk over only the two blocks that lie partly inside. It is derived from the rows and local: it is in no row and
+// no hash. Nothing that Check or Do decides depends on it, so members may have other fences.
 //
-// It is derived from the rows and local: it is in no row and no hash, and nothing that Check or Do decides depends on it, so members may
-// have other fences. Every state of it is exact. Load makes one block of everything, of which the number of keys is known; each entry
-// adds what it created and deleted; a worker divides large blocks (refine.go), and deletes join small ones.
-//
-// What was rejected: properties of the store's blocks and tables, which are not exact while a key has rows in several levels; and fences
-// in rows, which would be a row more for each new key.
+// Every state of it is exact. Load makes one block of everything, with a known number of keys. Each entry adds the keys it created and
+// deleted. A worker divides large blocks (refine.go), and deletes join small ones. Rejected: properties of the store's blocks and tables,
+// which are not exact while a key has rows in several levels. Also rejected: fences in rows, which would cost one more row for each new
+// key.
 //
 // It belongs to the gate: changed while that is closed or under its lock, read under its read lock.
 type blocks struct {
@@ -55,7 +54,7 @@ func usualBounds(bytes int) blockBounds {
 	return blockBounds{target: 128, bytes: bytes, group: 512, over: 256, journal: 64 << 10, journalBytes: 1 << 20}
 }
 
-// blockBytes is about what a block takes beside its fence's bytes: a string, two numbers, room in the slices and what is lost in allocating.
+// blockBytes estimates a block's memory beside its fence's bytes: a string, two numbers, room in the slices and allocation losses.
 const blockBytes = 24 + 24 + 16
 
 // deadMost is as far as deletes are counted; two of it still fit.
@@ -195,7 +194,7 @@ func (b *blocks) about(key, end []byte) int64 {
 	return b.sum(locate(b, key), q)
 }
 
-// join makes the block at p one with the block before it if both are small, and with the one behind it if neither has keys.
+// join merges the block at p with the one in front if both are small, and with the one behind if neither has keys.
 func (b *blocks) join(p place) {
 	if p != (place{}) {
 		before := place{p.g, p.i - 1}
@@ -213,9 +212,9 @@ func (b *blocks) join(p place) {
 	}
 }
 
-// mayJoin reports whether the blocks at p and q, its next, are better one. What was deleted leaves something in the store for a while,
-// which a walk has to pass: so a block without keys, which is never walked, is not joined with others than such, and a block has no end
-// of what was deleted, or the few keys that a deleted million leaves would be in a block with all of it.
+// mayJoin reports whether the blocks at p and q, its next, are better one. Deleted rows stay in the store for a while, and a walk has to
+// pass them. So a block without keys, which is never walked, is joined only with others like it. Otherwise the few keys that a deleted
+// million leaves would share a block with all the deleted rows.
 func (b *blocks) mayJoin(p, q place) bool {
 	const dead, deadEmpty = 8, 32 // times the target
 	n, m := b.count(p), b.count(q)
@@ -298,8 +297,8 @@ func (b *blocks) sum(p, q place) (n int64) {
 	return n
 }
 
-// coarsen joins small blocks, a bounded piece of the work at a time, and reports whether it had to: there are more fences than there is
-// room for, so each is to bound more keys.
+// coarsen joins small blocks, a bounded piece of the work at a time, and reports whether it had to. There are then more fences than fit, so
+// each is to bound more keys.
 func (b *blocks) coarsen() bool {
 	const piece = 64 // groups
 	if b.coarse < 0 {

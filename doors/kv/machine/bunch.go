@@ -10,8 +10,8 @@ import (
 )
 
 // bunch is the changes that a walk looks up together, the last of its events. They come in the order in which they happened, and the
-// store's rows lie in the order of keys: an iterator that goes forward over the keys of many finds the next one where it stands, while
-// a Get begins anew at every level of the store.
+// store's rows lie in the order of keys. An iterator over the sorted keys finds the next row close by, while a Get begins anew at every
+// level of the store.
 type bunch struct {
 	versions
 	evs   []Event  // of puts, those without a version are yet to be found
@@ -40,7 +40,7 @@ func (b *bunch) size(evs, used, maxBytes int) int {
 	return min(max((maxBytes-used)/max(used/evs, 1)+1, 1), mostBunch)
 }
 
-// find looks the puts of evs up. What it does not find it leaves without a version, for put to look for alone.
+// find looks the puts of evs up. A version that it does not find stays empty, and put looks it up alone.
 func (b *bunch) find(evs []Event) error {
 	b.evs, b.order = evs, b.order[:0]
 	for i := range evs {
@@ -73,7 +73,7 @@ func (b *bunch) find(evs []Event) error {
 	return nil
 }
 
-// pass goes along history or the current rows once, and takes what it finds of the puts in order. It reports false, and has done next to
+// pass goes along history or the current rows once, and takes the versions of the puts in order. It reports false, and has done next to
 // nothing, if they are too far apart for that.
 func (b *bunch) pass(inHistory bool) (near bool, err error) {
 	lower, upper := spaceBounds(spaceCurrent)

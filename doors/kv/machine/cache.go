@@ -2,8 +2,8 @@ package machine
 
 import "bytes"
 
-// slot is what Apply knows of one key: the newest meta, with the effects of the entry being applied. It lasts as long as the entry: what it says
-// afterwards is packed (packedSlots). Only the apply goroutine touches it.
+// slot is what Apply knows of one key: the newest meta, with the effects of the entry being applied. It lasts as long as the entry: its
+// final state is packed (packedSlots). Only the apply goroutine touches it.
 type slot struct {
 	key []byte // the record's, or of its own
 	meta
@@ -15,8 +15,8 @@ type slot struct {
 	lent bool // it is one of the entry's runs, not of the cache
 }
 
-// metaCache knows the newest meta and small value of keys, so that a put of a key seen lately reads nothing from the store. It
-// is exact by construction: every change of a key goes through its slot, and what is forgotten is read from the store again.
+// metaCache knows the newest meta and small value of keys, so that a put of a key seen lately reads nothing from the store. It is exact by
+// construction: every change of a key goes through its slot, and a forgotten key is read from the store again.
 //
 // Keys that the entry being applied has asked for have a slot; shrink packs them.
 type metaCache struct {
@@ -42,7 +42,7 @@ func (c *metaCache) reset(bytes int) {
 // numbered returns one of the entry's slots.
 func (c *metaCache) numbered(n int) *slot { return &c.pieces[n/cachePiece][n%cachePiece] }
 
-// take returns a slot that nobody has.
+// take returns an unused slot.
 func (c *metaCache) take(m meta, kept []byte) *slot {
 	n := c.taken
 	if n == len(c.pieces)*cachePiece {
@@ -71,7 +71,7 @@ func (c *metaCache) get(key []byte) *slot {
 	return s
 }
 
-// add makes a slot of what the store has; value is that of m if m exists. The cache had none of key.
+// add makes a slot from the store's row; value is that of m if m exists. The cache had none of key.
 func (c *metaCache) add(key []byte, m meta, value []byte) *slot {
 	if !m.later() {
 		value = nil
@@ -97,7 +97,7 @@ func (c *metaCache) record(s *slot, key []byte) {
 	c.long[string(key)] = s
 }
 
-// keep makes value what the store has of s, whose newest version is m now. s was asked for by this entry, so it is here.
+// keep sets the store's value of s; m is its newest version now. s was asked for by this entry, so it is here.
 func (c *metaCache) keep(s *slot, m *meta, value []byte) {
 	if s.lent {
 		return // gone with the entry
@@ -112,7 +112,7 @@ func (c *metaCache) keep(s *slot, m *meta, value []byte) {
 func (c *metaCache) only(writes []write) {
 	pieces, taken := c.pieces, c.taken
 	c.reset(c.most)
-	c.pieces, c.taken = pieces, taken // until the entry is over, some of them for nobody
+	c.pieces, c.taken = pieces, taken // until the entry is over; some of them may be unused
 	for n := range taken {
 		c.numbered(n).at = 0
 	}
@@ -123,8 +123,9 @@ func (c *metaCache) only(writes []write) {
 	}
 }
 
-// shrink ends an entry: it packs the slots and forgets until the cache has its size, which is most bytes from now on. It forgets everything after an
-// entry that alone met more keys than the cache is for, and where the table of numbers is that of a much larger cache. Nobody has a slot any more.
+// shrink ends an entry: it packs the slots and forgets until the cache has its size, which is most bytes from now on. It forgets everything
+// after an entry that alone met more keys than the cache is for. It also does so if the table of numbers fits a much larger cache. No
+// caller may hold a slot any more.
 func (c *metaCache) shrink(most int) {
 	c.most = min(max(most, 1), mostPacked)
 	for n := range c.taken {

@@ -26,7 +26,7 @@ func missesOf(c *metaCache, keys, times int) (missed int) {
 	return missed
 }
 
-// What fits is kept, and what is asked for again is kept longer than what was asked for once.
+// Keys that fit are kept, and keys asked for again are kept longer than others.
 func TestCacheKeepsWhatIsUsed(t *testing.T) {
 	const each = slotBytes + 8
 	var c metaCache
@@ -86,8 +86,8 @@ type knownKey struct {
 	kept []byte
 }
 
-// TestCacheTells: what the cache says of a key is what it was told last, through entries that ask for keys, change them, forget others in the
-// middle, and whose values come and go. Keys of all lengths, so that some are too long to be packed.
+// TestCacheTells: the cache's entry of a key is the last one given. Entries ask for keys, change them, and forget others in the middle,
+// with values that come and go. Keys of all lengths, so that some are too long to be packed.
 func TestCacheTells(t *testing.T) {
 	for _, most := range []int{1, 6 << 10, 64 << 10, 1 << 20} {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {

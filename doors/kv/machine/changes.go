@@ -8,9 +8,9 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// changes are the keys of [key, end) that changed after one revision and not after another: what a read in the past lays over the
-// current rows. They are gathered from the rows by revision, of which nothing above a revision that can be read is ever dropped, nor
-// the versions they name. Immutable once made, so that reads share one.
+// changes are the keys of [key, end) that changed after one revision and not after another. A read in the past lays them over the current
+// rows. They are gathered from the rows by revision. Of those, nothing above a readable revision is ever dropped, nor the versions they
+// name. Immutable once made, so that reads share one.
 type changes struct {
 	key, end    []byte
 	after, upTo int64
@@ -119,7 +119,7 @@ func (c *changes) then(more *changes) *changes {
 			all.keys, a = append(all.keys, a[0]), a[1:]
 		case order > 0:
 			all.keys, b = append(all.keys, b[0]), b[1:]
-		default: // the version before the first change, and what the last one left
+		default: // the version in front of the first change, and the one that the last change left
 			k := a[0]
 			k.now = b[0].now
 			all.keys, a, b = append(all.keys, k), a[1:], b[1:]

@@ -33,8 +33,8 @@ func inKeyOrder(r *kvpart.Range) bool {
 // totaler finds the number of keys in an interval without walking all of them. nil: there is no such way.
 type totaler func() (int64, error)
 
-// collect answers r from sc. total is asked once, when nothing more has to be read of sc: without it a limited Range still walks all
-// keys, because its count is exact, but decodes nothing beyond the limit.
+// collect answers r from sc. total is called once, when nothing more has to be read of sc. Without it a limited Range still walks all keys,
+// because its count is exact, but decodes nothing beyond the limit.
 func collect(r *kvpart.Range, sc scanner, backwards bool, total totaler, b *answerBudget) (*kvpart.RangeResult, error) {
 	res := &kvpart.RangeResult{}
 	c := collector{r: r, b: b, unsorted: inKeyOrder(r) || backwards}
@@ -157,8 +157,8 @@ func (c *collector) finish() (kvs []kvpart.KeyValue, more bool) {
 	return c.kvs, c.more
 }
 
-// sortsPage tells the case in which etcd sorts only the first limit+1 versions in key order: a target without an order, a
-// limit and no filters. It is odd, but it is what every version of etcd answers.
+// sortsPage reports whether etcd sorts only the first limit+1 versions in key order. The case is a target without an order, a limit and no
+// filters. It is odd, but every version of etcd answers so.
 func sortsPage(r *kvpart.Range) bool {
 	return r.Order == kvpart.SortNone && r.Target != kvpart.SortByKey && r.Limit > 0 && r.MinMod|r.MaxMod|r.MinCreate|r.MaxCreate == 0
 }

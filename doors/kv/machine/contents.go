@@ -7,16 +7,16 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// Version is one version of a key, or its deletion, at the place where it was made: what history consists of. Of a deletion KV
-// has Key and ModRevision only.
+// Version is one version of a key, or its deletion, at the place where it was made: an element of history. Of a deletion KV has Key and
+// ModRevision only.
 type Version struct {
 	KV      kvpart.KeyValue
 	Sub     uint32 // its place within its revision, from 0
 	Deleted bool
 }
 
-// Contents is all that the machine has in one View, for those who write it down in another form, and for readers of several machines
-// at one applied index. It belongs to one goroutine.
+// Contents is the machine's whole data in one View. It serves writers of another format, and readers of several machines at one applied
+// index. It belongs to one goroutine.
 type Contents struct {
 	r store.Reader
 	s sums
@@ -40,7 +40,7 @@ func ReadContents(r store.Reader) (*Contents, error) {
 // Revision is the current revision, and the one below which history was compacted, 0 if it is whole.
 func (c *Contents) Revision() (current, compacted int64) { return c.s.rev, max(c.s.compacted, 0) }
 
-// Range answers a range from the View, as Machine.Range does from what is published. Errors are the same.
+// Range answers a range from the View, as Machine.Range does from the published state. Errors are the same.
 func (c *Contents) Range(r *kvpart.Range, maxBytes int64) (*kvpart.RangeResult, error) {
 	p := pinned{view: unowned{c.r}, sums: c.s}
 	return p.answer(r, &answerBudget{max: maxBytes})

@@ -15,8 +15,8 @@ import (
 
 var countSteps = flag.Int("count-steps", 20_000, "steps of the test of counts; a million were run")
 
-// TestCountsAgainstModel: whatever is put, deleted, compacted and counted, within Txns and without, now and at old revisions, the number
-// of keys is the naive one, and so is each block's after every entry, however blocks are divided and joined meanwhile.
+// TestCountsAgainstModel: after any puts, deletes, compactions and counts, within Txns and without, now and at old revisions, the number of
+// keys is the naive one. So is each block's after every entry, however blocks are divided and joined meanwhile.
 func TestCountsAgainstModel(t *testing.T) {
 	const perSeed = 5_000
 	for n := 0; n < max(*countSteps/perSeed, 1); n++ {

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// DescribeRow prints one row of this machine as it lies in the store, for people who inspect one; the store's key and value
-// are not kept. What does not decode is printed as such.
+// DescribeRow prints one row of this machine as it lies in the store, for people. It does not keep key or value. A row that does not decode
+// is printed as such.
 func DescribeRow(key, value []byte) string { return machine.DescribeRow(key, value, describeRow) }
 
 func describeRow(key, value []byte) (string, error) {

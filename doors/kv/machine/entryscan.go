@@ -107,7 +107,7 @@ func (s *entryScan) advanceBase() error {
 	}
 }
 
-// takeGroup takes the writes of the next key off s.writes; w is the one that counts, nil if none does.
+// takeGroup takes the writes of the next key off s.writes; w is the write that counts, nil if none does.
 func (s *entryScan) takeGroup() (key []byte, w *write) {
 	key = s.e.writes[s.writes[0]].slot.key
 	for len(s.writes) > 0 {
@@ -175,8 +175,8 @@ func (s *entryScan) value() ([]byte, error) {
 
 func (s *entryScan) close() { s.base.close() }
 
-// entryRange walks r as it is before the bound-th write of the entry, and finds how many keys it has. What the machine remembers beside
-// the rows is only asked here, where an answer is made: the answers of members are the same, the way to them is not.
+// entryRange walks r as it is before the bound-th write of the entry, and finds how many keys it has. The machine's memory beside the rows
+// is only used here, for an answer. The answers of members are the same; the way to them is not.
 func (m *Machine) entryRange(r *kvpart.Range, bound int) (scanner, totaler, error) {
 	rev := max(r.Revision, 0)
 	past := rev > 0 && rev < m.pub.rev
@@ -199,7 +199,7 @@ func (m *Machine) entryRange(r *kvpart.Range, bound int) (scanner, totaler, erro
 	}, nil
 }
 
-// entryDelta is by how much the writes of the entry before a bound and at or below rev (0 = any) change the number of keys in [key, end).
+// entryDelta is the change to the number of keys in [key, end) by the writes of the entry before bound and at or below rev (0 = any).
 func (m *Machine) entryDelta(key, end []byte, bound int, rev int64) (delta int64) {
 	if !unbounded(end) && bytes.Compare(key, end) >= 0 {
 		return 0

@@ -13,7 +13,7 @@ type write struct {
 	slot     *slot
 	old, new meta   // new.exists is false for a delete
 	value    []byte // of a put; aliases the entry's data or entryWrites.held
-	prev     int32  // 1 + index of the write of the same key before this one; 0 = old is what the store has
+	prev     int32  // 1 + index of the previous write of the same key; 0 = old is the store's
 }
 
 // entryWrites are the writes of one raft entry in order, laid over the store until the entry is published. A "bound" of n means
@@ -74,7 +74,7 @@ func (e *entryWrites) undo(n int) {
 	}
 }
 
-// before returns the newest write of s before bound and at or below revision rev (0 = any), or nil, and what the store has.
+// before returns the newest write of s before bound and at or below revision rev (0 = any), or nil, and the store's meta.
 func (e *entryWrites) before(s *slot, bound int, rev int64) (w *write, base meta) {
 	base = s.meta
 	for i := s.last; i != 0; {
@@ -126,7 +126,7 @@ func (e *entryWrites) search(key []byte) int {
 	return at
 }
 
-// valueBytes is what the values of all writes come to.
+// valueBytes is the size of the values of all writes.
 func (e *entryWrites) valueBytes() (n int) {
 	for i := range e.writes {
 		n += len(e.writes[i].value)
@@ -134,7 +134,7 @@ func (e *entryWrites) valueBytes() (n int) {
 	return n
 }
 
-// eventBytes is what the events of all writes take in memory.
+// eventBytes is the memory of the events of all writes.
 func (e *entryWrites) eventBytes() int {
 	size := len(e.writes) * eventOverhead
 	for i := range e.writes {
@@ -146,8 +146,8 @@ func (e *entryWrites) eventBytes() int {
 	return size
 }
 
-// appendEvents appends the events of all writes. Watches keep them long after the entry is gone, so they have memory of their own, or hold the
-// entry's data: if that is values for the most part, so that what is held is at most twice what is counted.
+// appendEvents appends the events of all writes. Watches keep them long after the entry has ended, so they have memory of their own. They
+// alias the entry's data only if that is mostly values: the memory held is then at most twice the memory counted.
 func (e *entryWrites) appendEvents(evs []Event) []Event {
 	values := e.valueBytes()
 	keep := e.data > 0 && len(e.held.buf) == 0 && 2*values >= e.data

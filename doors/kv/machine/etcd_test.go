@@ -48,9 +48,9 @@ func newEtcd(t *testing.T) *etcd {
 
 // TestAgainstEtcd gives random requests to this machine and to etcd and compares every answer.
 //
-// Left out is what etcd's gRPC layer refuses (an operation without content, a key written twice by one Txn), and what that
-// layer should refuse but does not: a Txn that deletes up to the end of all keys and puts one of them. The original panics
-// over some of those (see testdata/txn.txt), and ends itself over others after the next compaction, for a version lost.
+// Left out are requests that etcd's gRPC layer refuses: an operation without content, a key written twice by one Txn. Also left out is one
+// that it should refuse but does not. It is a Txn that deletes up to the end of all keys and puts one of them. The original panics over
+// some of those (see testdata/txn.txt), and ends itself over others after the next compaction, for a version lost.
 func TestAgainstEtcd(t *testing.T) {
 	e := newEtcd(t)
 	c := &chaos{rand.New(rand.NewPCG(*seed, 7)), newModel()}

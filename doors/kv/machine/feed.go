@@ -2,9 +2,8 @@ package machine
 
 import "sort"
 
-// feed keeps the newest events in memory for watches, bounded in bytes. It consists of blocks that are only ever appended
-// to, so that readers share them without copying: a reader holds a slice of a block up to what was published when it
-// asked. Guarded by Machine.gate.
+// feed keeps the newest events in memory for watches, bounded in bytes. It consists of append-only blocks, so that readers share them
+// without copying. A reader holds a slice of a block up to the end published when it asked. Guarded by Machine.gate.
 type feed struct {
 	limit  int
 	blocks []*feedBlock // oldest first
@@ -68,10 +67,9 @@ func (f *feed) appendRevision(evs []Event) {
 	}
 }
 
-// Recent returns the events of revisions > after from the in-memory ring in revision order (whole revisions, shared
-// memory, do not modify) and whether the ring still reached back that far; changed is closed when a newer revision than
-// the returned ones is published. It may return fewer than there are, up to revision upTo, with changed closed already: ask
-// again.
+// Recent returns the events of revisions > after from the in-memory ring, in revision order (whole revisions, shared memory, do not
+// modify). ok: the ring still reached back that far. changed is closed when a newer revision than the returned ones is published. It may
+// return only part of them, up to revision upTo, with changed closed already: ask again.
 func (m *Machine) Recent(after int64) (evs []Event, upTo int64, ok bool, changed <-chan struct{}) {
 	m.gate.Lock()
 	defer m.gate.Unlock()
@@ -79,7 +77,7 @@ func (m *Machine) Recent(after int64) (evs []Event, upTo int64, ok bool, changed
 	if after < f.after {
 		return nil, f.after, false, closedChan
 	}
-	// The block with the first event after `after`: the one before the first block that begins later.
+	// The first event after `after` is in the last block that begins no later.
 	i := sort.Search(len(f.blocks), func(i int) bool { return f.blocks[i].first > after+1 })
 	for i = max(i-1, 0); i < len(f.blocks); i++ {
 		b := f.blocks[i]

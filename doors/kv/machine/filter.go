@@ -7,13 +7,13 @@ import (
 	"github.com/holdfastdb/holdfast/internal/bloom"
 )
 
-// keyFilter recognizes most keys that do not exist, so that the first put of a key reads nothing: looking for it in the store's
-// memtables and tables was a sixth of what three members spent on a put. Deleted keys stay in it, which costs a needless read at
-// worst. Apply goroutine only.
+// keyFilter recognizes most keys that do not exist, so that the first put of a key reads nothing. Looking for it in the store's memtables
+// and tables was a sixth of the cost of a put on three members. Deleted keys stay in it, which costs a needless read at worst. Apply
+// goroutine only.
 type keyFilter struct {
 	keys bloom.Filter
-	// Keys that were in the store at Load come in piece by piece with the entries, so that a start does not take longer the
-	// more keys there are. Until that walk is over, a key that is not in the filter may exist.
+	// The keys in the store at Load are added piece by piece with the entries. So a start does not take longer the more keys there are.
+	// Until that walk is over, a key that is not in the filter may exist.
 	whole  bool
 	cursor []byte // store key where the walk goes on
 }
@@ -41,8 +41,8 @@ func (f *keyFilter) add(key []byte) {
 	}
 }
 
-// walk adds some of the keys that were in the store at Load. A key that came since was added when it was written, and one
-// that is gone by now need not be in it, so the walk may read the store as it is.
+// walk adds some of the keys that were in the store at Load. A later key was added when it was written, and a deleted key need not be in
+// it. So the walk may read the store at any time.
 func (f *keyFilter) walk(st store.Store) error {
 	if f.whole || f.cursor == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// TestNobodyReadsHalfAnEntry: while an entry becomes visible nobody begins to read, whether under the lock or by the version.
+// TestNobodyReadsHalfAnEntry: no read begins while an entry becomes visible, under the lock or by the version.
 func TestNobodyReadsHalfAnEntry(t *testing.T) {
 	st := &machinetest.Watched{Mem: store.NewMem()}
 	r := openRig(t, st, Options{})

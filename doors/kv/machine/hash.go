@@ -10,11 +10,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // hashOfNothing is etcd's hash of no keys, which is the hash of the bucket's name. It is not 0, which JSON would leave out.
 var hashOfNothing = crc32.Checksum([]byte("key"), castagnoli)
 
-// HashKV hashes exactly what is visible at rev (0 = current): the same before and after a compaction at rev, the same on
-// all members. compactRevision is -1 if nothing was ever compacted, as in etcd. It walks all keys.
+// HashKV hashes exactly what is visible at rev (0 = current): the same before and after a compaction at rev, the same on all members.
+// compactRevision is -1 if nothing was ever compacted, as in etcd. It walks all keys.
 //
-// etcd hashes the versions between the compacted revision and rev as well; what a compaction removes then depends on
-// when it was made. Here two members can be compared at any revision both still have.
+// etcd hashes the versions between the compacted revision and rev as well; a compaction's effect then depends on when it was made. Here two
+// members can be compared at any revision both still have.
 func (m *Machine) HashKV(rev int64) (hash uint32, hashRevision, compactRevision, currentRevision int64, err error) {
 	p := m.pin()
 	defer p.view.Close()

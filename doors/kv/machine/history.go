@@ -24,9 +24,9 @@ type Event struct {
 // historyRows bounds how many changes one call of History walks, matching or not.
 const historyRows = 1 << 16
 
-// History returns the events of revisions [from, to] whose key is in [key, end), whole revisions, in order, at most
-// about maxBytes; next is the revision to continue at (to+1 when done). ErrCompacted if from is compacted. It also stops
-// early, perhaps without events, when it has walked many changes of other keys. The events of a single key alias key.
+// History returns the events of revisions [from, to] whose key is in [key, end): whole revisions, in order, at most about maxBytes. next is
+// the revision to continue at (to+1 when done). ErrCompacted if from is compacted. It also stops early, perhaps without events, when it has
+// walked many changes of other keys. The events of a single key alias key.
 func (m *Machine) History(key, end []byte, from, to int64, maxBytes int) (evs []Event, next int64, err error) {
 	p := m.pin()
 	defer p.view.Close()
@@ -36,9 +36,9 @@ func (m *Machine) History(key, end []byte, from, to int64, maxBytes int) (evs []
 	return p.walk(from, to, maxBytes, historyRows, func(k []byte) bool { return within(k, key, end) })
 }
 
-// HistoryOf is History of the keys that wanted picks; it stops when it has walked maxChanges changes or more, whole revisions. wanted
-// is called for each change in order, perhaps for a few beyond what is returned, with a key that is valid during the call, and must not
-// call the machine.
+// HistoryOf is History of the keys that wanted picks; it stops when it has walked maxChanges changes or more, whole revisions. wanted is
+// called for each change in order, perhaps for a few beyond the returned ones. The key is valid during the call. wanted must not call the
+// machine.
 func (m *Machine) HistoryOf(from, to int64, maxBytes, maxChanges int, wanted func(key []byte) bool) (evs []Event, next int64, err error) {
 	p := m.pin()
 	defer p.view.Close()
@@ -51,7 +51,7 @@ func (p *pinned) walk(from, to int64, maxBytes, maxChanges int, wanted func(key 
 		return nil, from, ErrCompacted
 	}
 	from = max(from, 0)
-	last := min(to, p.rev) // what is not there yet cannot be passed over
+	last := min(to, p.rev) // revisions that are not there yet cannot be passed over
 	if from > last {
 		return nil, max(from, last+1), nil
 	}
@@ -124,12 +124,12 @@ type versions struct {
 	r        store.Reader
 	mem      arena
 	key, row []byte // scratch
-	replaced bool   // the one before was not its key's newest any more
+	replaced bool   // the previous version was not its key's newest any more
 }
 
-// put reads the version that the put at rev.sub made. It is in the current row if it is the newest, else in history, and a longer one
-// is there at once. Where the one before was found is looked first: changes that lie beside each other are mostly alike, of keys that
-// were written once or of keys that are written all the time.
+// put reads the version that the put at rev.sub made. The version is in the current row if it is the newest, else in history, where a
+// longer one is at once. The place where the last version was found is tried first. Neighbouring changes are mostly alike: of keys written
+// once, or of keys written all the time.
 func (v *versions) put(key []byte, rev int64, sub uint32) (kvpart.KeyValue, error) {
 	mt, value, ok, err := v.look(v.replaced, key, rev, sub)
 	if err == nil && !ok {

@@ -8,8 +8,8 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// historyRig is a machine over the real store with changes of a hundred bytes, each a revision of its own, to so many keys of one
-// prefix, of which one follows the other by so many.
+// historyRig is a machine over the real store with changes of a hundred bytes. Each is a revision of its own, to so many keys of one
+// prefix. The next change is of the key that is step further.
 func historyRig(b *testing.B, changes, keys, step int) *rig {
 	st, err := store.Open(b.TempDir(), store.Options{CacheBytes: 64 << 20})
 	if err != nil {
@@ -31,8 +31,8 @@ func historyRig(b *testing.B, changes, keys, step int) *rig {
 	return r
 }
 
-// BenchmarkHistory is an event of a range that a watch reads from history, 64 KiB at a time: of keys that change all the time, of
-// keys that were written once, and of keys that were written ten times in their order.
+// BenchmarkHistory is an event of a range that a watch reads from history, 64 KiB at a time. The keys change all the time, were written
+// once, or were written ten times in their order.
 func BenchmarkHistory(b *testing.B) {
 	for _, of := range []struct{ keys, step int }{{1_000, 7919}, {200_003, 7919}, {20_000, 1}} {
 		b.Run(fmt.Sprintf("keys=%d/step=%d", of.keys, of.step), func(b *testing.B) {

@@ -6,18 +6,18 @@ import (
 	"sync/atomic"
 )
 
-// hotRows keeps the current versions of keys that readers ask for again and again, with their values, so that such a read looks into
-// none of the store's memtables and tables. Behind one flushed table a small row cost a twelfth of its read there; a value of 10 KB,
-// which is looked up twice and copied, more than a third.
+// hotRows keeps the current versions of frequently read keys with their values. Such a read looks into none of the store's memtables and
+// tables. Behind one flushed table that look was a twelfth of the cost of reading a small row. For a value of 10 KB, which is looked up
+// twice and copied, it was more than a third.
 //
-// It is exact. A row is valid as long as the count of its place is what it was before the row was read from the store, and Publish
-// raises the count of every key the entry changed: after the store has the change, before any reader hears of its revision. So a row
-// that a reader finds valid after it learned of revision R is the key's row at R, or a later one, which its own revision tells.
+// It is exact. A row is valid while the count of its place is the same as before the row was read from the store. Publish raises the count
+// of every key the entry changed: after the store has the change, before any reader hears of its revision. So a row that is valid after a
+// reader learned of revision R is the key's row at R. Or it is a later one by its own revision.
 //
-// A place holds one key, and keys that share one displace each other. A key is only taken in when it is the second to ask at its place
-// in a row: reads that go once over many keys keep nothing. Answers show a row's value to the transport as it lies here, so nobody
-// writes to it, and what is dropped stays until the last of them is sent. The rejected design was to let readers use metaCache: it
-// belongs to the apply goroutine, and a lock around it would be taken by every read and every put.
+// A place holds one key, and keys that share one displace each other. A key is only kept when it is the second at its place to be asked for
+// in a row. So a single pass over many keys keeps nothing. Answers pass a row's value to the transport without a copy. No goroutine may
+// write to it, and a dropped row stays until its last answer is sent. The rejected design was to let readers use metaCache. That belongs to
+// the apply goroutine, and every read and every put would take a lock around it.
 type hotRows struct {
 	places int // a power of two, or none
 	pieces []atomic.Pointer[hotPiece]
@@ -27,8 +27,8 @@ type hotRows struct {
 	hand   atomic.Uint64 // the place where who needs room looks next
 }
 
-// hotPiece is a part of the places. It is made when a reader first looks there, so that what nobody reads takes no memory and is not written
-// to. forget passes over one that it does not find: the reader that makes it reads the store afterwards, and so what the entry has changed.
+// hotPiece is a part of the places. It is made when a reader first looks there, so an unread piece takes no memory and no writes. forget
+// skips a missing piece: a reader that makes it reads the store afterwards, with the entry's changes.
 type hotPiece [hotPieceLen]hotPlace
 
 type hotPlace struct {
@@ -50,8 +50,8 @@ const (
 	hotPlaceSize = 32
 	hotPieceLen  = 256
 	hotRowSize   = 128 // beside key and value
-	// hotPlaceEvery is how many bytes there are for each place, hotPlaces the most of them. Values are larger or smaller than that: what
-	// matters is that keys which are read much seldom share a place.
+	// hotPlaceEvery is how many bytes there are for each place, hotPlaces the most of them. Values are larger or smaller than that: rarely
+	// read keys should share a place.
 	hotPlaceEvery = 2 << 10
 	hotPlaces     = 16 << 10
 	// hotLargest is the part of all that one row may have.
@@ -126,7 +126,7 @@ func (h *hotRows) look(key []byte) (*hotRow, hotLook) {
 	return nil, l
 }
 
-// keep takes in what the store had of key after look had missed it. Any goroutine; value stays as it is.
+// keep records the store's row of key after look had missed it. Any goroutine; value stays as it is.
 func (l *hotLook) keep(key []byte, m *meta, value []byte) {
 	if l.place == nil || hotRowSize+len(key)+cap(value) > l.rows.largest() {
 		return
@@ -139,7 +139,7 @@ func (l *hotLook) keep(key []byte, m *meta, value []byte) {
 	l.rows.add(l.place.row.Swap(row), row)
 }
 
-// add counts row in and what was in its place out, and makes room.
+// add counts row in and its predecessor in that place out, and makes room.
 func (h *hotRows) add(old, row *hotRow) {
 	more := row.bytes()
 	if old != nil {
@@ -184,7 +184,7 @@ func (h *hotRows) forgetAll() {
 	}
 }
 
-// forget makes what is kept of key invalid, and what is being read of it. Apply goroutine only.
+// forget makes the kept row of key invalid, and any row of it that is being read. Apply goroutine only.
 func (h *hotRows) forget(key []byte) {
 	if h.places == 0 {
 		return

@@ -50,7 +50,7 @@ func read(t *testing.T, r *rig, st *counted, key string) (value string, gets int
 	return value, st.gets.Load() - before
 }
 
-// TestHotKeysAreReadOnce: from its third read on a key comes from memory, as its last change left it, whatever changed it.
+// TestHotKeysAreReadOnce: from its third read on a key comes from memory, as its last change left it.
 func TestHotKeysAreReadOnce(t *testing.T) {
 	r, st := openCounted(t)
 	asked := func(want string, gets ...int64) {
@@ -138,8 +138,8 @@ func TestAChangeWhileARowIsReadIsSeen(t *testing.T) {
 	}
 }
 
-// TestARowKeptBeforeTheStoreHasTheChange: a reader that came in before the gate was closed may look the key up until the batch is
-// visible; what it keeps then must not outlive that.
+// TestARowKeptBeforeTheStoreHasTheChange: a reader that came in before the gate was closed may look the key up until the batch is visible.
+// Its kept row must not outlive that.
 func TestARowKeptBeforeTheStoreHasTheChange(t *testing.T) {
 	r, st := openCounted(t)
 	r.must(putPart("k", "old"))
@@ -281,8 +281,8 @@ func TestHotRowsHaveABound(t *testing.T) {
 	}
 }
 
-// TestLargeHotReadsBesideWrites: many large values share little memory, so that rows come and go all the time. A value is whole, the one that
-// its revision says, and stays as it is while somebody shows it, whatever becomes of its row.
+// TestLargeHotReadsBesideWrites: many large values share little memory, so that rows come and go all the time. A value is whole, the one
+// that its revision says, and stays unchanged while an answer shows it, also if its row changes.
 func TestLargeHotReadsBesideWrites(t *testing.T) {
 	const keys, size = 24, 3000
 	r := newRig(t, Options{HotBytes: 32 << 10})
@@ -339,7 +339,7 @@ func TestLargeHotReadsBesideWrites(t *testing.T) {
 	}
 }
 
-// TestPlacesAreMadeForReaders: puts make none; what a reader found before there was a place for it is not taken for what it is after a put.
+// TestPlacesAreMadeForReaders: puts make none, and a reader's row from before there was a place does not count after a put.
 func TestPlacesAreMadeForReaders(t *testing.T) {
 	r, st := openCounted(t)
 	r.must(putPart("k", "old"))

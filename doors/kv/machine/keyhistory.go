@@ -6,13 +6,12 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// ownRowsFrom is how many revisions History walks for a single key; a key that is asked about more of them has its own rows in
-// history, and reading those costs the same however much happened to others. Below it the walk is as cheap.
+// ownRowsFrom is the number of revisions from which History of a single key reads the key's own rows in history. Their cost does not depend
+// on changes to other keys. Below it the walk is as cheap.
 const ownRowsFrom = 32
 
-// keyHistory is History of a single key, from and up to revisions that are there, out of the key's own rows: its versions in history,
-// which are the newest first, and its current row, where a small value is until it is replaced (laterBytes). Compaction leaves
-// both whole from the compacted revision on.
+// keyHistory is History of a single key, for revisions that exist, from the key's own rows. These are its versions in history, the newest
+// first, and its current row, which alone holds a small value (laterBytes). Compaction leaves both whole from the compacted revision on.
 func (p *pinned) keyHistory(key []byte, from, last int64, maxBytes int) (evs []Event, next int64, err error) {
 	from = max(from, 1) // nothing is older, and an inverted revision cannot be less than 0
 	it, err := p.view.NewIter(appendHistoryKey(nil, key, last, ^uint32(0)), appendHistoryKey(nil, key, from-1, ^uint32(0)))

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/entry"
 )
 
-// The machine's key space (docs/formats/store.md). All keys begin with the machine's letter and a letter for the space; all
-// numbers in keys are big endian, so that the store's order is ours.
+// The machine's key space (docs/formats/store.md). All keys begin with the machine's letter and a letter for the space. All numbers in keys
+// are big endian, so that the store's order is ours.
 //
 //	k c <key>                           current row: the newest version, only while the key exists
 //	k k <escaped key> 00 01 <^rev ^sub> one version in history, newest first; of small values only those that were replaced
@@ -20,13 +20,12 @@ import (
 //	k x <member> <type>                 an active alarm
 //	k s                                 the counters row
 //
-// The newest version has a row of its own beside history, which is overwritten: a range over keys that change all the time then
-// reads one row per key instead of stepping over their versions, and a put finds what it replaces by one Get. Seeking the
-// newest version in history was the rejected design.
+// The newest version also has a row of its own beside history, which is overwritten. A range over busy keys then reads one row per key
+// instead of stepping over versions. A put finds its predecessor by one Get. Seeking the newest version in history was the rejected design.
 //
-// A small value (laterBytes) is in that row alone and goes into history when it is replaced, so that a key that is written once
-// costs two rows instead of three. A longer one is written to history at once: moving it later would make the put that
-// replaces it, or the one entry that deletes a million keys, carry all the old values.
+// A small value (laterBytes) is in that row alone and goes into history when it is replaced. So a key that is written once costs two rows
+// instead of three. A longer value is written to history at once. Moving it later would burden the put that replaces it, or the one entry
+// that deletes a million keys.
 const (
 	spaceCurrent = 'c'
 	spaceHistory = 'k'
@@ -48,8 +47,8 @@ const laterBytes = 128
 
 var errCorrupt = errors.New("kv row does not decode")
 
-// meta is what is known of one version of a key besides its value. Version 0 means that the key does not exist; mod and sub
-// are then those of its deletion, or 0.
+// meta is one version of a key without its value. Version 0 means that the key does not exist; mod and sub are then those of its deletion,
+// or 0.
 type meta struct {
 	create, mod, version, lease int64
 	sub, valLen                 uint32

@@ -5,17 +5,17 @@ import (
 	"sync/atomic"
 )
 
-// latest knows at which revision keys with long values (above inlineBytes) were last written. A reader finds such a version in history by one lookup
-// then; with the key's current row first there are two, and over a million keys of 1 KB the first was a sixth of what a get cost.
+// latest knows at which revision keys with long values (above inlineBytes) were last written. A reader then finds such a version in history
+// by one lookup. Through the key's current row it takes two. Over a million keys of 1 KB the first was a sixth of the cost of a get.
 //
-// It may forget, but what it says is exact, although a word has only a hash of the key and the last bits of the revision, and nobody takes a lock. Each
-// entry changes the words of all keys it changes, in their order: after the store has the change, before the rows that readers keep are made invalid
-// (hotRows), and before any reader hears of its revision. So the word that a reader meets who knows of revision R is of R or later, and says that no key of
-// this hash was changed after the change it names. If history has a version of the reader's key there, it is the newest. If it has none, because the word
-// is of another key, or because there was a change since and a compaction, the reader goes by the current row.
+// It may forget, but its answer is exact, and no goroutine takes a lock. A word has only a hash of the key and the last bits of the
+// revision. Each entry changes the words of all its keys, in their order. It does so after the store has the change, before hotRows are
+// made invalid, and before any reader hears of the revision. So a reader that knows of revision R meets a word of R or later. The word says
+// that no key of this hash was changed after the change it names. If history has a version of the reader's key at that revision, it is the
+// newest. If not, the word is of another key, or a later change was compacted; the reader then uses the current row.
 //
-// The rejected design was to let readers add what they find in current rows: a change that leaves no word could then come before the reader's, and its
-// word would stay.
+// The rejected design was to let readers add the versions they find in current rows. A change that leaves no word could then come before
+// the reader's word, which would stay.
 type latest struct {
 	seed  maphash.Seed
 	most  int // words, a power of two, or none
@@ -46,7 +46,7 @@ func latestWord(hash uint32, rev int64, sub uint32) uint64 {
 
 func latestHash(word uint64) uint32 { return uint32(word >> (latestSubBits + latestRevBits)) }
 
-// latestAge is how many revisions before rev the one that word names is.
+// latestAge is the number of revisions from the one that word names to rev.
 func latestAge(word uint64, rev int64) int64 { return (rev - int64(word)) & latestRevs }
 
 const (
@@ -83,7 +83,7 @@ func (l *latest) bound(bytes int) {
 	}
 }
 
-// bytes is what it takes. Apply goroutine only.
+// bytes is its size. Apply goroutine only.
 func (l *latest) bytes() int {
 	if t := l.table.Load(); t != nil {
 		return 8 * len(t.words)
@@ -103,7 +103,7 @@ func (l *latest) find(key []byte, now int64) (rev int64, sub uint32) {
 	return 0, 0
 }
 
-// note takes in what an entry made of key. Apply goroutine only, when the store has the entry and before readers hear of its revision.
+// note records an entry's change of key. Apply goroutine only, when the store has the entry and before readers hear of its revision.
 func (l *latest) note(key []byte, m *meta) {
 	switch t := l.table.Load(); {
 	case l.most == 0:

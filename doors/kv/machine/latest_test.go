@@ -9,7 +9,7 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// TestLatestIsExactOrSilent: few hashes in a table that cannot hold them all, and revisions whose last bits begin anew meanwhile. What is said of a hash is
+// TestLatestIsExactOrSilent: few hashes in a table that cannot hold them all, and revisions whose last bits begin anew meanwhile. The answer for a hash is
 // its last version.
 func TestLatestIsExactOrSilent(t *testing.T) {
 	for seed := range uint64(20) {
@@ -96,7 +96,7 @@ func TestLatestCountsItsWords(t *testing.T) {
 	}
 }
 
-// TestLongValuesThatChange: a key with a long value is read by one lookup, and its value is the last one in whatever way the key was changed.
+// TestLongValuesThatChange: a key with a long value is read by one lookup, and its value is the last one after any kind of change.
 func TestLongValuesThatChange(t *testing.T) {
 	r, st := openCounted(t)
 	r.m.fewDeletes = 2
@@ -230,8 +230,8 @@ func TestLongReadsBesideWrites(t *testing.T) {
 	done.Wait()
 }
 
-// TestAnOldVersionIsNotKeptWhileItIsReplaced: readers that passed the gate before an entry read between what Publish does to the versions that are known
-// and to the rows that are kept. What they keep then must not be taken for the new row.
+// TestAnOldVersionIsNotKeptWhileItIsReplaced: readers that passed the gate before an entry read in the middle of Publish. It changes first
+// the known versions and then the kept rows. Rows that they keep then must not be taken for the new row.
 func TestAnOldVersionIsNotKeptWhileItIsReplaced(t *testing.T) {
 	for what, change := range map[string]*kvpart.Part{
 		"a put":             putPart("k", long(2)),

@@ -129,7 +129,7 @@ func prefixEnd(p []byte) []byte {
 	}
 }
 
-// writeLeases writes the entry's grants and revokes. Which keys are attached is written with the keys (writeRows).
+// writeLeases writes the entry's grants and revokes. The attached keys are written with the keys (writeRows).
 func (m *Machine) writeLeases(b store.Batch) {
 	for i := range m.leaseLog {
 		w := &m.leaseLog[i]
@@ -161,8 +161,8 @@ func (m *Machine) publishLeases() {
 	m.wake(&m.leaseChanged)
 }
 
-// loadLeases reads them all. grants goes on counting, so that every lease gets a new number: after a load nobody can know
-// whether a lease is still the same one.
+// loadLeases reads them all. grants goes on counting, so that every lease gets a new number. After a load, a lease cannot be recognised as
+// the same one.
 func loadLeases(st store.Reader, grants *uint64) (map[int64]granted, error) {
 	leases := map[int64]granted{}
 	err := eachLease(st, func(l Lease) error {

@@ -13,8 +13,8 @@ type leaseChanges struct {
 	version uint64 // counts changes; the last of newest made it
 }
 
-// keptLeaseChanges is how many are kept at least once there were so many. Who follows takes them in many times a second; one that is
-// further behind reads all leases, which is then little for each change.
+// keptLeaseChanges is how many are kept at least once there were so many. A follower reads them many times a second. A reader further
+// behind reads all leases, which is little for each change by then.
 const keptLeaseChanges = 4096
 
 func (c *leaseChanges) add(l LeaseChange) {
@@ -25,7 +25,7 @@ func (c *leaseChanges) add(l LeaseChange) {
 	c.version++
 }
 
-// reset forgets them: after a Load nobody knows what has changed.
+// reset forgets them: after a Load the changes are unknown.
 func (c *leaseChanges) reset() { *c = leaseChanges{version: c.version + 1} }
 
 // since returns the changes after a version, in memory of their own; false if they are not all there.
@@ -36,9 +36,9 @@ func (c *leaseChanges) since(version uint64) ([]LeaseChange, bool) {
 	return append([]LeaseChange(nil), c.newest[len(c.newest)-int(c.version-version):]...), true
 }
 
-// LeaseChanges returns the changes of leases after a version that it returned before, in order, the version after them, and a channel
-// closed on the next one. If it does not know them all any more, as after version 0, whole is set and the changes are a grant
-// of each lease there is, in any order: all others are gone.
+// LeaseChanges returns the changes of leases after a version that it returned earlier, in order. It also returns the version after them,
+// and a channel closed on the next change. If some changes are forgotten, as after version 0, whole is set. The changes are then a grant of
+// each existing lease, in any order.
 func (m *Machine) LeaseChanges(since uint64) (changes []LeaseChange, version uint64, whole bool, changed <-chan struct{}) {
 	m.gate.Lock()
 	defer m.gate.Unlock()

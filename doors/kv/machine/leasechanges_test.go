@@ -8,8 +8,8 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// TestChangesOfLeasesAreToldInOrder: who follows the changes has the machine's leases at each version, however seldom it asks, over
-// restarts too; and what a change costs does not depend on how many leases there are.
+// TestChangesOfLeasesAreToldInOrder: a follower of the changes has the machine's leases at each version, however seldom it asks, over
+// restarts too. The cost of a change does not depend on the number of leases.
 func TestChangesOfLeasesAreToldInOrder(t *testing.T) {
 	r := newRig(t, Options{})
 	rnd := rand.New(rand.NewPCG(1, 2))

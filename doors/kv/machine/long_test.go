@@ -11,7 +11,7 @@ import (
 // long makes a value that only history has.
 func long(n int) string { return strings.Repeat(fmt.Sprint(n, "."), inlineBytes) }
 
-// TestALongValueIsReadByTwoLookups: the row of the key and the one of its version, and no View, where nobody knows which version is the newest.
+// TestALongValueIsReadByTwoLookups: the row of the key and the one of its version, and no View, where the newest version is unknown.
 func TestALongValueIsReadByTwoLookups(t *testing.T) {
 	r, st := openCounted(t)
 	r.must(putPart("k", long(1)))
@@ -64,8 +64,8 @@ func TestATxnOfSingleKeysSeesOneState(t *testing.T) {
 	}
 }
 
-// TestListsOfLongValues: keys of one version and of many, short values among them, and some that are gone; in both directions, now and
-// at an earlier revision, whole and in pieces.
+// TestListsOfLongValues: keys of one version and of many, short values among them, and some that are gone. They are read in both
+// directions, now and at an earlier revision, whole and in pieces.
 func TestListsOfLongValues(t *testing.T) {
 	r := newRig(t, Options{})
 	name := func(i int) string { return fmt.Sprintf("k\x00%03d", i) }

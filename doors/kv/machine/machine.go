@@ -1,9 +1,9 @@
-// Package machine is the deterministic key-value machine with the semantics of etcd v3: revisions and their history, Txns,
-// leases with attached keys, compaction, alarms. It is pure state: time, the network and who may do what are others'
-// business (leases expire because a worker says so in a command; quotas and request limits are judged by the door).
+// Package machine is the deterministic key-value machine with the semantics of etcd v3: revisions and their history, Txns, leases with
+// attached keys, compaction, alarms. It is pure state and knows neither time, network nor permissions. Leases expire by a worker's command;
+// the door judges quotas and request limits. Apply works on the entry's own writes laid over the store (entrywrites.go), so that later
+// commands of an entry see the earlier ones. The rows are written once per entry, in Finish.
 //
-// Apply works on the entry's own writes laid over the store (entrywrites.go), so that later commands of an entry see the
-// earlier ones; the rows are written once per entry, in Finish. Readers (reader.go) see only published entries.
+// Readers (reader.go) see only published entries.
 package machine
 
 import (
@@ -18,8 +18,8 @@ import (
 
 // Options bound the machine's memory. Zero fields take the defaults.
 type Options struct {
-	// CacheBytes bounds what is kept of keys seen lately: what a put needs to know of its predecessor, a small value included, and, in a sixteenth
-	// of it, where the newest versions with long values are. Default 64 MiB.
+	// CacheBytes bounds the memory for keys seen lately: their meta and a small value, which a put needs. A sixteenth of it names the
+	// newest versions with long values. Default 64 MiB.
 	CacheBytes int
 	// HotBytes bounds the versions of keys that are kept for readers, those that are read most. Default 1 MiB.
 	HotBytes int
@@ -29,7 +29,7 @@ type Options struct {
 	RecentBytes int
 	// TxnResultBytes bounds what the ranges and previous values of one applied command may return. Default 16 MiB.
 	TxnResultBytes int64
-	// PastBytes bounds what reads in the past gather of the changes since, half of it for those who read the same again. Default 4 MiB.
+	// PastBytes bounds the changes that reads in the past gather, half of it for repeated reads of the same interval. Default 4 MiB.
 	PastBytes int
 	// BlockBytes bounds what is known of how many keys lie where (see blocks), about 70 bytes for every 128 keys. Default 4 MiB.
 	BlockBytes int
@@ -45,11 +45,11 @@ type Machine struct {
 	published
 	lists pastLists
 	stats Stats
-	// What of the options may change (memory.go), and what the cache had after the last entry. Any goroutine.
+	// Options that may change (memory.go), and the cache's size after the last entry. Any goroutine.
 	cacheMost, latestMost, hotMost, recentMost, cacheHeld atomic.Int64
 }
 
-// applying is what Check, Do and Finish make of an entry, and what they remember from one to the next. Apply goroutine only.
+// applying is the state of Check, Do and Finish for one entry, with memory kept from entry to entry. Apply goroutine only.
 type applying struct {
 	now        sums           // with the entry's effects so far
 	dirty      bool           // now differs from the row in the store
@@ -66,8 +66,8 @@ type applying struct {
 	births     []birth // of this entry, the newest state of a key against the store's; found in Finish
 	overflow   bool    // this entry has more events than the feed can hold
 	key, row   []byte  // scratch for building rows
-	tally      tally   // what this entry did, for stats
-	fewDeletes int     // of one command, whose slots go into the cache; set once, tests lower it
+	tally      tally   // this entry's effects, for stats
+	fewDeletes int     // of one command with slots in the cache; set once, tests lower it
 	noted      func()  // of tests that read while Publish is at work; nil
 	// compactedNs is the wall time of the compaction whose history is being dropped, 0 if there is none or it began before Load.
 	compactedNs int64
@@ -88,7 +88,7 @@ type published struct {
 	// Copies of pub for readers that do not lock.
 	pubRev, pubCompacted, pubHistory, pubInUse, pubEdge atomic.Int64
 
-	// Channels readers wait on; nil while nobody asked. Guarded by the gate's lock.
+	// Channels that readers wait on; nil without waiting readers. Guarded by the gate's lock.
 	revChanged, leaseChanged chan struct{}
 }
 
@@ -135,8 +135,7 @@ var Spec = machine.Spec{ID: entry.MachineKV, Name: "kv", LastLevel: kvpart.ByRan
 // Spec implements machine.Machine.
 func (m *Machine) Spec() *machine.Spec { return &Spec }
 
-// Load implements machine.Machine. It reads the counters, leases and alarms, never the keys: what it costs does not grow
-// with the data.
+// Load implements machine.Machine. It reads the counters, leases and alarms, never the keys: its cost does not grow with the data.
 func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 	now := freshSums
 	row, ok, err := st.Get(nil, sumsKey)
@@ -184,8 +183,8 @@ func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 // Keep implements machine.Keeper.
 func (m *Machine) Keep(n int) { m.entry.data = n }
 
-// Do implements machine.Machine. Everything that could go wrong went wrong in Check: what is left is to make the plan's
-// effects count. Its rows follow in Finish, once per key however often the entry writes it; those of a sweep are written here.
+// Do implements machine.Machine. Everything that could go wrong went wrong in Check: it only makes the plan's effects count. Its rows
+// follow in Finish, once per key however often the entry writes it; those of a sweep are written here.
 func (m *Machine) Do(at *entry.Stamp, p any, b store.Batch, wanted bool) (any, error) {
 	pl := p.(*plan)
 	m.open = false
@@ -292,7 +291,7 @@ func (m *Machine) Publish(*entry.Stamp) {
 
 // noteLatest notes where the newest versions of the entry's keys are. The store has them by now, and no reader knows of their revision yet.
 func (m *Machine) noteLatest() {
-	if len(m.entry.sweeps) > 0 { // of keys that nobody has named; the entry's writes may be among them
+	if len(m.entry.sweeps) > 0 { // deletes without named keys; the entry's writes may be among them
 		m.latest.clear()
 		return
 	}
@@ -303,8 +302,8 @@ func (m *Machine) noteLatest() {
 	}
 }
 
-// forgetChanged makes invalid what readers keep of the keys of the entry. The store has the changes by now, and no reader knows of their
-// revision yet: earlier, a reader could keep the old row again; later, one that knows the new revision could meet the old row.
+// forgetChanged makes the readers' copies of the entry's keys invalid. The store has the changes by now, and no reader knows of their
+// revision yet. Earlier, a reader could keep the old row again; later, a reader with the new revision could meet the old row.
 func (m *Machine) forgetChanged() {
 	hot := m.hot.Load()
 	if len(m.entry.writes) > hot.places || len(m.entry.sweeps) > 0 {

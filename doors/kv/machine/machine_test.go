@@ -14,7 +14,7 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// A put of a key seen lately, with nobody waiting, must not allocate: this is what followers do all day.
+// A put of a key seen lately, without a waiting caller, must not allocate: this is what followers do all day.
 func TestPutAllocatesNothing(t *testing.T) {
 	r := newRig(t, Options{})
 	r.Applier = machine.NewApplier(discard{r.Store}, r.m)

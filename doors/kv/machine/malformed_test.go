@@ -7,7 +7,7 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// TestAPartThatMakesNoSenseIsRejected: wherever a part breaks off, it changes nothing, and stops nobody.
+// TestAPartThatMakesNoSenseIsRejected: wherever a part breaks off, it changes nothing, and stops no member.
 func TestAPartThatMakesNoSenseIsRejected(t *testing.T) {
 	r := newRig(t, Options{})
 	whole := kvpart.Append(nil, putPart("k", "v"))

@@ -27,8 +27,8 @@ func Claims(on bool) []budget.Claim {
 	return claims
 }
 
-// LeaseBytes is what a lease takes of every member's memory: its row in the machine and in the list the leader keeps its time
-// by, each in a table that may be half empty, and its place in an answer that lists all leases.
+// LeaseBytes estimates a lease's memory on every member. It has a row in the machine and in the leader's list by time, each in a table that
+// may be half empty. It also has a place in an answer that lists all leases.
 const LeaseBytes = 128
 
 // Within returns a machine that keeps to its shares, and enters it in their ledger. The bound of leases is the door's to hold.

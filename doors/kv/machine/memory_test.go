@@ -10,8 +10,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/budget"
 )
 
-// TestCachesLend: a machine whose leases hold more than their share keeps less of keys, of rows for readers and of recent events, with its next
-// entries and without losing anything; when the leases are gone it keeps as much as before.
+// TestCachesLend: a machine's leases hold more than their share. With its next entries it keeps less of keys, of rows for readers and of
+// recent events, without losing data. When the leases are gone it keeps as much as before.
 func TestCachesLend(t *testing.T) {
 	share := budget.Of(256*mib, Claims(true)...)
 	m := Within(share)

@@ -9,8 +9,8 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// model is a naive key-value store with the meaning etcd gives requests: every version of every key in one list, every
-// question answered by walking it. It shares no code with the machine and is slow on purpose.
+// model is a naive key-value store with the meaning etcd gives requests. Every version of every key is in one list, and every question is
+// answered by walking it. It shares no code with the machine and is slow on purpose.
 type model struct {
 	rev, compacted int64
 	log            []modelEvent // every change in order

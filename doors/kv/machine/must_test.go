@@ -8,8 +8,8 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// TestMustHoldsOrNothingIsWritten: a Txn that must hold is refused where a compare is false, whatever its other branch would do, and a
-// command that is refused leaves nothing behind; the compares of a Txn inside it are that Txn's own.
+// TestMustHoldsOrNothingIsWritten: a Txn that must hold is refused where a compare is false, for any other branch, and a refused command
+// leaves nothing behind. The compares of a Txn inside it are that Txn's own.
 func TestMustHoldsOrNothingIsWritten(t *testing.T) {
 	r := newRig(t, Options{})
 	r.must(putPart("there", "1"))
@@ -41,7 +41,7 @@ func TestMustHoldsOrNothingIsWritten(t *testing.T) {
 			t.Errorf("%s: %+v", p, res)
 		}
 	}
-	// In one entry: what a command before has written counts.
+	// In one entry: an earlier command's writes count.
 	res := r.apply(putPart("there", "2"), must(&kvpart.Txn{Compare: []kvpart.Compare{is("1")}}), must(&kvpart.Txn{Compare: []kvpart.Compare{is("2")}, Then: []kvpart.Op{put("two")}}))
 	if res[1].Rejection == nil || res[2].Rejection != nil {
 		t.Errorf("in one entry: %v, %v", res[1].Rejection, res[2].Rejection)

@@ -5,13 +5,12 @@ import (
 	"hash/maphash"
 )
 
-// packedSlots is what the cache has of keys between entries: a hash table of records that lie one behind the other in chunks. There is no pointer in all of
-// it. The rejected design was a map of keys to slots: over a million keys the garbage collector marked 2.5 million objects in every cycle, which was a
-// quarter of what the server did under any load that leaves garbage, reads included.
-//
-// It forgets by the clock algorithm (Corbató 1968) in its form as a queue (second chance): the oldest chunk is given up, and those of its records that
-// were used since they came into it begin anew in the youngest. An LRU list was rejected, because it writes on every hit; two generations of which
-// the older is dropped as well: a working set of two thirds of the cache was half dropped each time it was gone through.
+// packedSlots holds the cache's keys between entries: a hash table of records that lie one behind the other in chunks. There is no pointer
+// in all of it. The rejected design was a map of keys to slots. Over a million keys the garbage collector marked 2.5 million objects in
+// every cycle. That was a quarter of the server's work under any load that leaves garbage, reads included. It forgets by the clock
+// algorithm (Corbató 1968) in its form as a queue (second chance). The oldest chunk is given up, and its records that were used since they
+// came move to the youngest. An LRU list was rejected, because it writes on every hit. Two generations were rejected as well: dropping the
+// older one lost half of a working set of two thirds of the cache on each pass.
 //
 // Apply goroutine only.
 type packedSlots struct {
@@ -27,9 +26,9 @@ type packedSlots struct {
 	units      uint32 // of a chunk
 }
 
-// A record, all little endian: size of all of it (4 bytes), length of the key (4), hash (4), 1 + number of the entry's slot for it (4; 0 = none),
-// flags (1), length of the value kept (1), nothing (2), sub (4), length of the value (4), nothing (4), create, mod, version, lease (8 each), key, value.
-// A value may be shorter than the room it has. Sizes are multiples of recordUnit.
+// A record, all little endian: its whole size (4 bytes), length of the key (4), hash (4), 1 + number of the entry's slot for it (4; 0 =
+// none). Then flags (1), length of the kept value (1), unused (2), sub (4), length of the value (4), unused (4). Then create, mod, version,
+// lease (8 each), key, value. A value may be shorter than the room it has. Sizes are multiples of recordUnit.
 const (
 	recordSize    = 0
 	recordKey     = 4
@@ -71,7 +70,7 @@ func (p *packedSlots) longest() int { return p.chunkBytes/4 - recordHead - later
 
 func (p *packedSlots) hash(key []byte) uint32 { return uint32(maphash.Bytes(p.seed, key) >> 32) }
 
-// tableEntry is what the table has of a record: its hash, and where it is.
+// tableEntry is the table's entry of a record: its hash, and its place.
 func tableEntry(hash, at uint32) uint64 { return uint64(hash)<<32 | uint64(at) }
 
 // record returns the record that is at so many units over all chunks, counted from 1.
@@ -109,7 +108,7 @@ func (p *packedSlots) place(r []byte, at uint32) int {
 	}
 }
 
-// add makes a record of a key that has none, with room for a value of n bytes. What it says of the key is undefined until update.
+// add makes a record of a key that has none, with room for a value of n bytes. Its other fields are undefined until update.
 func (p *packedSlots) add(key []byte, n int) (at uint32) {
 	if p.keys++; 4*p.keys > 3*len(p.table) {
 		p.grow(2 * len(p.table))
@@ -247,7 +246,8 @@ func (p *packedSlots) update(at uint32, m *meta, kept []byte) {
 	copy(r[recordHead+binary.LittleEndian.Uint32(r[recordKey:]):], kept)
 }
 
-// forgetOne of so many bytes of a chunk is given up even if all its records were used: otherwise one entry would wait while the whole queue goes round.
+// forgetOne of so many bytes of a chunk is given up even if all its records were used. Otherwise one entry would wait while the whole queue
+// goes round.
 const forgetOne = 8
 
 // forget gives up the oldest chunk. No slot of an entry has a record then.

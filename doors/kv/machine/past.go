@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// pastLists is how reads in the past go about it, and the changes that they keep for each other. Such a read either gathers what has
-// changed since (changes.go) or looks for every key of its interval in history (pastscan.go): a row by revision costs a tenth of a
-// microsecond to pass over, a key in history several.
+// pastLists chooses the way of reads in the past, and keeps their changes for later reads. Such a read either gathers the changes since
+// (changes.go) or looks for every key of its interval in history (pastscan.go). Passing over a row by revision costs a tenth of a
+// microsecond, a key in history several.
 //
 // Safe for concurrent use; everything but kept is set once.
 type pastLists struct {
@@ -17,8 +17,8 @@ type pastLists struct {
 	most                   int   // bytes of all that are kept, and of those that are being gathered
 
 	kept atomic.Pointer[[]*changes] // one of few rows if there is such a one, then oldest first; immutable
-	mu   sync.Mutex                 // who replaces kept
-	// gathering is held by the one read that may take all of most while it gathers; the others take a part of it, or do without.
+	mu   sync.Mutex                 // held to replace kept
+	// gathering is held by the one read that may gather up to most bytes; the others gather less, or do without.
 	gathering sync.Mutex
 }
 
@@ -47,8 +47,8 @@ func (l *pastLists) all() []*changes {
 	return nil
 }
 
-// keep takes c in, in the place of what it continues, and drops the oldest if there is too much. A list of few rows, which takes a reader
-// little to walk again, has the place of another such one or a free one, and is the first to go.
+// keep stores c in the place of the list that it continues, and drops the oldest if there is too much. A list of few rows, which is cheap
+// to walk again, takes the place of another such one or a free one. It is the first to be dropped.
 func (l *pastLists) keep(c *changes) {
 	if c.bytes > l.most {
 		return
@@ -101,8 +101,8 @@ func (p *pinned) past(key, end []byte, rev, keys int64) (sc scanner, delta int64
 	return sc, delta, true, err
 }
 
-// changes returns those of an interval that covers [key, end) since rev; those of exactly that one if they are full; nil if it would
-// have to walk more rows than that.
+// changes returns the changes since rev of an interval that covers [key, end), or of exactly that one if the lists are full. It returns nil
+// if it would have to walk more than rows.
 func (p *pinned) changes(key, end []byte, rev, rows int64) (*changes, error) {
 	most := p.lists.most / othersShare
 	if p.lists.gathering.TryLock() {

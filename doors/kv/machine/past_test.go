@@ -76,8 +76,8 @@ func TestLaterPagesGatherNothing(t *testing.T) {
 	}
 }
 
-// TestFewChangesAreKeptBesideMany: a list that has changed in few places gathers these once, and the lists that have changed in many are kept
-// as they were, however many of the others are read.
+// TestFewChangesAreKeptBesideMany: a list that has changed in few places gathers these once. The lists that have changed in many stay kept,
+// however many of the others are read.
 func TestFewChangesAreKeptBesideMany(t *testing.T) {
 	r, rev := pastRig(t)
 	r.m.lists.keptRows = 100
@@ -118,8 +118,8 @@ func TestFewChangesAreKeptBesideMany(t *testing.T) {
 	pages(t, r, rev)
 }
 
-// TestPastListsAreBounded: however many lists are read at however many revisions, what is kept of them has its bound, and changes that
-// would not fit are not held even while they are gathered.
+// TestPastListsAreBounded: for any number of lists at any number of revisions, the kept changes have a bound. Changes that would not fit
+// are not held even while they are gathered.
 func TestPastListsAreBounded(t *testing.T) {
 	r, rev := pastRig(t)
 	l := &r.m.lists
@@ -148,7 +148,7 @@ func TestPastListsAreBounded(t *testing.T) {
 	}
 }
 
-// TestChangesThatWereCutAreNoList: what a read in the past continues may be whole while what came since does not fit. What did fit of it says
+// TestChangesThatWereCutAreNoList: the list that a read in the past continues may be whole while later changes do not fit. A part that did fit says
 // nothing about the keys that did not, whether much or little was kept before.
 func TestChangesThatWereCutAreNoList(t *testing.T) {
 	cut := 0

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// pastScan walks the keys of an interval as they were at an earlier revision: current rows that are old enough, and history for
-// keys that were changed since. Of one key the current row counts, if both have it.
+// pastScan walks the keys of an interval as they were at an earlier revision. It takes current rows that are old enough, and history for
+// keys changed since. Of one key the current row counts, if both have it.
 type pastScan struct {
 	rev      int64
 	cur      *currentScan

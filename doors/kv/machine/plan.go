@@ -11,10 +11,9 @@ import (
 
 // plan is what Check hands to Do. Its writes stand in the machine's entryWrites from start on, already judged.
 //
-// Check of a Txn must know what each operation does to the ones after it: "delete from b on; put b/3 keeping its value"
-// has to be refused although b/3 exists beforehand. Judging operations one by one against the state before the Txn, as etcd
-// does, finds that out while carrying it out, too late to refuse. So Check carries the writes out in memory, where they can
-// be undone, and Do only makes them count.
+// Check of a Txn must know the effect of each operation on later ones. "Delete from b on; put b/3 keeping its value" has to be refused
+// although b/3 exists beforehand. Judging operations one by one against the state before the Txn, as etcd does, finds that out while
+// carrying it out, too late to refuse. So Check carries the writes out in memory, where they can be undone, and Do only makes them count.
 type plan struct {
 	part    *kvpart.Part
 	start   int   // index of its first write
@@ -22,7 +21,7 @@ type plan struct {
 	rev     int64 // the machine's revision after it
 	path    []bool
 	deleted []int32 // keys of each delete carried out, in order
-	rest    *sweep  // what a delete of very many keys has left for Do; mostly nil
+	rest    *sweep  // the part of a delete of very many keys left for Do; mostly nil
 	revoked []int64
 	alarms  []alarmWrite
 
@@ -273,7 +272,7 @@ func (m *Machine) judgeDelete(p *plan, d *kvpart.DeleteRange) (*entry.Rejection,
 	return nil, nil
 }
 
-// deleteSlot records the deletion of a key at rev, whose first write is at index first; nothing if it does not exist.
+// deleteSlot records the deletion of a key at rev, with its first write at index first; nothing if it does not exist.
 func (m *Machine) deleteSlot(s *slot, rev int64, first int) {
 	if s.exists() {
 		m.entry.add(s, meta{mod: rev, sub: uint32(len(m.entry.writes) - first)}, nil)

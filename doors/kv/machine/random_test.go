@@ -21,9 +21,9 @@ var (
 	seed       = flag.Uint64("seed", 1, "first seed of the differential test")
 )
 
-// TestAgainstModel applies random commands, several to an entry, and compares every answer, and random reads after every
-// entry, with the model's. A second member replays the same log with a tiny cache and restarts on the way; both must end
-// with the same rows and the same state hash.
+// TestAgainstModel applies random commands, several to an entry, and compares every answer, and random reads after every entry, with the
+// model's. A second member replays the same log with a tiny cache and restarts on the way. Both must end with the same rows and the same
+// state hash.
 func TestAgainstModel(t *testing.T) {
 	const perSeed = 1_000
 	for n := 0; n < max(*operations/perSeed, 1); n++ {
@@ -216,8 +216,7 @@ func compareRest(t *testing.T, m *Machine, c *chaos) {
 	}
 }
 
-// compareInPieces reads history piece by piece: each has whole revisions and begins where the one before ended, and none is without
-// end.
+// compareInPieces reads history piece by piece: each has whole revisions and begins where its predecessor ended, and none is without end.
 func compareInPieces(t *testing.T, key, end []byte, want []Event, from int64, read func(from int64) ([]Event, int64, error)) {
 	t.Helper()
 	var all []Event

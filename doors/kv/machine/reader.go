@@ -15,8 +15,8 @@ import (
 // hash.go is safe for concurrent use with Apply and answers from one consistent revision. Errors other than the sentinels
 // below come from the store (store.ErrReplaced, a failing disk): the read may be tried again.
 
-// ErrCompacted and ErrFutureRevision answer reads at a revision that is gone or not there yet; ErrTooLarge a read whose
-// result would exceed the caller's byte budget.
+// ErrCompacted and ErrFutureRevision answer reads at a revision that is compacted or not there yet. ErrTooLarge answers a read whose result
+// would exceed the caller's byte budget.
 var (
 	ErrCompacted      = errors.New("revision has been compacted")
 	ErrFutureRevision = errors.New("revision is in the future")
@@ -86,11 +86,11 @@ type pinned struct {
 	view store.View
 	sums
 	lists  *pastLists // nil: reads in the past keep nothing
-	listed []*changes // what lists had before the state was pinned
+	listed []*changes // the lists from before the state was pinned
 	spans  map[*kvpart.Range]span
 }
 
-// pin takes the present state; the caller closes the view. What is asked about how many keys there are, it is asked with the ranges.
+// pin takes the present state; the caller closes the view. Questions about the number of keys are asked with the ranges.
 func (m *Machine) pin(ranges ...*kvpart.Range) pinned {
 	p := pinned{lists: &m.lists, listed: m.lists.all()}
 	m.gate.RLock()
@@ -218,8 +218,8 @@ func (p *pinned) total(r *kvpart.Range, delta int64) totaler {
 	}
 }
 
-// Range answers r and the store's current revision. maxBytes bounds the result's keys and values, with a little for each (0 = no
-// bound): an answer beyond it is a *TooLargeError, or ErrTooLarge where nothing is known of its size. The key of a one-key answer aliases r.Key.
+// Range answers r and the store's current revision. maxBytes bounds the result's keys and values, with a little for each (0 = no bound). A
+// larger answer is a *TooLargeError, or ErrTooLarge if its size is unknown. The key of a one-key answer aliases r.Key.
 func (m *Machine) Range(r *kvpart.Range, maxBytes int64) (res *kvpart.RangeResult, revision int64, err error) {
 	m.stats.Ranges.Add(1)
 	if len(r.End) == 0 && r.Revision <= 0 && !r.KeysOnly && !r.CountOnly && r.MinMod|r.MaxMod|r.MinCreate|r.MaxCreate == 0 {
@@ -233,7 +233,7 @@ func (m *Machine) Range(r *kvpart.Range, maxBytes int64) (res *kvpart.RangeResul
 	return res, revision, err
 }
 
-// answerRange is Range for what is no point read.
+// answerRange is Range for all requests but point reads.
 func (m *Machine) answerRange(r *kvpart.Range, b *answerBudget) (res *kvpart.RangeResult, revision int64, err error) {
 	if len(r.End) > 0 && r.Revision <= 0 {
 		if res, revision, err = m.currentRange(r, b); !errors.Is(err, errCorrupt) {
@@ -247,9 +247,9 @@ func (m *Machine) answerRange(r *kvpart.Range, b *answerBudget) (res *kvpart.Ran
 	return res, p.rev, err
 }
 
-// currentRange answers a Range over current rows from one iterator. That spares it a View, which would take the store's
-// central lock twice (DECISIONS B3); but values kept in history only are then read later than the iterator stands, and may
-// have been overwritten and compacted since: errCorrupt says that one is missing, and the caller tries again with a View.
+// currentRange answers a Range over current rows from one iterator. That spares it a View, which would take the store's central lock twice
+// (DECISIONS B3). But values kept in history only are then read later than the iterator's state, and may have been overwritten and
+// compacted since. errCorrupt then reports a missing value, and the caller tries again with a View.
 func (m *Machine) currentRange(r *kvpart.Range, b *answerBudget) (*kvpart.RangeResult, int64, error) {
 	lower, upper, ok := currentBounds(r.Key, r.End)
 	backwards := keysDescending(r)
@@ -368,8 +368,8 @@ func (m *Machine) pointRead(r *kvpart.Range, maxBytes int64) (*kvpart.RangeResul
 	return res, p.rev, err
 }
 
-// versionAt reads a version that a key was given, without a View: a row of history never changes, but it may be compacted away once its version has been
-// replaced.
+// versionAt reads a version that a key was given, without a View. A row of history never changes, but compaction may drop it once its
+// version has been replaced.
 func (m *Machine) versionAt(key []byte, rev int64, sub uint32) (mt meta, value []byte, ok bool, err error) {
 	kb := keyBuffers.Get().(*[]byte)
 	defer keyBuffers.Put(kb)

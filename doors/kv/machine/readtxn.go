@@ -9,8 +9,8 @@ import (
 
 // Txn answers a Txn that writes nothing, without going through the log. ErrTooLarge refuses the whole answer.
 //
-// One that names single keys of now is first tried without a View, which would take the store's central lock twice: nothing was published
-// from before its first lookup to after its last, so all of them were of one state. If something was, it is done again with a View.
+// A Txn on single current keys is first tried without a View, which would take the store's central lock twice. If nothing was published
+// from before its first lookup to after its last, all of them were of one state. Otherwise it is done again with a View.
 func (m *Machine) Txn(t *kvpart.Txn, maxBytes int64) (*kvpart.TxnResult, error) {
 	if singleKeys(t) {
 		m.gate.RLock()
@@ -32,7 +32,7 @@ type present struct{ store.Reader }
 
 func (present) Close() error { return nil }
 
-// singleKeys reports whether all that t compares and reads are single keys at the current revision, whichever branches are taken.
+// singleKeys reports whether t compares and reads only single keys at the current revision, in all branches.
 func singleKeys(t *kvpart.Txn) bool {
 	for i := range t.Compare {
 		if len(t.Compare[i].End) > 0 {

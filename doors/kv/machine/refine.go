@@ -12,8 +12,8 @@ import (
 // ErrMiscounted: there are fewer rows than keys are known of. Counts of this member are wrong until it has begun anew.
 var ErrMiscounted = errors.New("fewer keys than are counted")
 
-// cut is a block that is being divided. While its rows are walked without a lock, entries go on; what they change in it is in the journal,
-// and counts for the pieces when the walk is over.
+// cut is a block that is being divided. While its rows are walked without a lock, entries are applied. Their changes to it are in the
+// journal, and are added to the pieces when the walk is over.
 type cut struct {
 	from, to string // the block's fence, and the next one
 	last     bool   // there is no next one
@@ -26,7 +26,7 @@ type cut struct {
 	most, mostBytes int // of the journal
 
 	fences []string // found by the walk
-	counts []int64  // keys below each of them, above the one before
+	counts []int64  // keys in front of each fence, from the previous one on
 }
 
 // birth is a key that came into existence (1) or went (-1).
@@ -55,8 +55,8 @@ func (m *Machine) RefineWanted() <-chan struct{} {
 	return m.blocks.wanted
 }
 
-// Refine does a piece of the work of dividing large blocks of keys, so that counts walk less; at most about n rows are read, without
-// a lock. It reports whether there is more to do. One goroutine at a time may call it, beside everything else; store.ErrClosed ends it.
+// Refine does a piece of the work of dividing large blocks of keys, so that counts walk less. It reads at most about n rows, without a
+// lock. It reports whether there is more to do. One goroutine at a time may call it, beside everything else; store.ErrClosed ends it.
 func (m *Machine) Refine(n int) (more bool, err error) {
 	c, it, more, err := m.beginCut()
 	if c == nil || err != nil {
@@ -126,7 +126,7 @@ func (b *blocks) pick() (place, bool) {
 	}
 }
 
-// walk goes through the first rows of the block, at most about n, and finds a fence every so many keys, until what remains is small.
+// walk goes through the first rows of the block, at most about n. It sets a fence every so many keys, until the rest is small.
 func (c *cut) walk(it store.Iter, n int) error {
 	const mostBytes = 64 << 10 // of fences; keys may be long
 	bytes := 0
@@ -163,7 +163,7 @@ func separator(a, b []byte) string {
 	return string(b[:n+1])
 }
 
-// endCut takes over what a walk has found. The block still has its fences; what it has now is what it had and what the journal says.
+// endCut installs the result of a walk. The block still has its fences; its count is the old one plus the journal.
 func (m *Machine) endCut(c *cut, failed error) (more bool, err error) {
 	m.gate.Lock()
 	defer m.gate.Unlock()
@@ -212,8 +212,8 @@ func (m *Machine) endCut(c *cut, failed error) (more bool, err error) {
 // gather notes that an entry leaves a key in existence that was not, or the other way round.
 func (m *Machine) gather(key []byte, d int64) { m.births = append(m.births, birth{key, d}) }
 
-// sortBirths is for an entry that creates or deletes very many keys, in no order: in order, each is found next to the one before, and the
-// gate is closed a fifth of the time.
+// sortBirths sorts the keys of an entry that creates or deletes very many in no order. Sorted, each is found next to its predecessor, and
+// the gate is closed a fifth of the time.
 func (m *Machine) sortBirths() {
 	const many = 1024
 	if len(m.births) >= many {
@@ -221,7 +221,7 @@ func (m *Machine) sortBirths() {
 	}
 }
 
-// publishBirths takes what the entry created and deleted into the blocks.
+// publishBirths adds the entry's created and deleted keys to the blocks.
 func (m *Machine) publishBirths() {
 	for i := range m.births {
 		m.blocks.add(m.births[i].key, m.births[i].d)

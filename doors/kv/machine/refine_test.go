@@ -241,7 +241,7 @@ func TestFewerRowsThanCounted(t *testing.T) {
 	}
 }
 
-// TestCountsBesideWrites: while entries create, delete and compact, and blocks are divided and joined, each count is that of the keys
+// TestCountsBesideWrites: entries create, delete and compact, and blocks are divided and joined. Meanwhile each count is that of the keys
 // which were there at its revision.
 func TestCountsBesideWrites(t *testing.T) {
 	r := openReal(t)

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/machine"
 )
 
-// restoreRow returns the row to write for one row of a snapshot that is being restored as a new cluster: the counters row with its
-// revision raised and everything before marked compacted, any other row unchanged. Clients that cached or watched the old cluster must
+// restoreRow returns the row to write for one row of a snapshot that is being restored as a new cluster. The counters row gets a raised
+// revision, with everything before marked compacted; any other row stays unchanged. Clients that cached or watched the old cluster must
 // notice instead of reading other contents under revisions they know (DECISIONS A7).
 func restoreRow(key, value []byte) (row []byte, keep bool, err error) {
 	if len(key) != 2 || key[1] != spaceSums {

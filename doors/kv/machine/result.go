@@ -6,8 +6,8 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// result builds the answer of a plan that was carried out. Only the member where somebody waits does this, after all the
-// plan's writes are in memory: each operation's answer is read "before write n" with n as it stood when that operation ran.
+// result builds the answer of a plan that was carried out. Only the member with the waiting caller does this, after all the plan's writes
+// are in memory. Each operation's answer is read "before write n", with n as it stood when that operation ran.
 func (m *Machine) result(p *plan) (any, error) {
 	switch part := p.part; {
 	case part.Put != nil:

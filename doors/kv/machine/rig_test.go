@@ -47,7 +47,7 @@ func (r *rig) apply(parts ...*kvpart.Part) []*entry.Result {
 	data := pack(parts...)
 	r.log = append(r.log, bytes.Clone(data))
 	results := r.ApplyData(data, true)
-	clear(data) // it is somebody else's now: what was kept of it must be a copy
+	clear(data) // the node reuses it now: the machine's own must be a copy
 	return results
 }
 

@@ -91,8 +91,8 @@ func decodeHistoryRow(row []byte, rev int64, sub uint32) (m meta, value []byte, 
 	return m, value, nil
 }
 
-// change is a row of the space by revision: which key changed how, and the version it replaced, so that compaction can
-// drop that version without looking for it.
+// change is a row of the space by revision: the key, its change, and the version it replaced. Compaction can then drop that version without
+// looking for it.
 type change struct {
 	deleted bool
 	prev    meta // only mod, sub and valLen; mod 0 = the key did not exist before

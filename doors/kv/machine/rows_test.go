@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Keys must sort as their parts do, whatever bytes they hold.
+// Keys must sort as their parts do, for any bytes.
 func TestHistoryKeysAreOrdered(t *testing.T) {
 	keys := []string{"", "\x00", "\x00\x00", "\x00\x01", "\x00\xff", "\x01", "a", "a\x00", "a\x00\x00", "a\x00\xff", "a\x01", "aa", "b", "\xff", "\xff\x00", "\xff\xff"}
 	var prev []byte

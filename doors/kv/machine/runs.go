@@ -5,9 +5,9 @@ import (
 	"sort"
 )
 
-// runs are the slots of deletes of many keys, as far as the cache does not have them: one run for each delete, in order of its keys. They are found by
-// a search, so they need no place in the cache's map, and lie side by side in the order in which Finish goes through them: with a map a delete of
-// 100,000 keys spent half of its time waiting for memory. They are of one entry alone; a slot that stays has no use for a key that is gone.
+// runs are the slots of deletes of many keys that the cache does not have: one run for each delete, in order of its keys. They are found by
+// a search, so they need no place in the cache's map, and lie in the order in which Finish visits them. With a map a delete of 100,000 keys
+// spent half of its time waiting for memory. They belong to one entry alone; a lasting slot has no use for a deleted key.
 type runs []run
 
 // run consists of pieces, because slots must not move.
@@ -16,8 +16,9 @@ type run struct {
 	held   arena
 }
 
-// usualFewDeletes is part of the log's meaning: a delete of as many keys goes by range, if it is one that may (DeleteRange.ByRange). It is how many slots of one delete go into the cache like any other's. A delete of more has the cache give up what the entry does
-// not need: an entry that meets more keys than the cache is for would do that anyway when it is over.
+// usualFewDeletes is part of the log's meaning: a delete of as many keys goes by range, if it is one that may (DeleteRange.ByRange). It is
+// how many slots of one delete go into the cache like any other's. A larger delete makes the cache give up the keys that the entry does not
+// need. An entry that meets more keys than the cache is for would do that anyway at its end.
 const usualFewDeletes = 4096
 
 // runPiece is how many slots are allocated at a time.
@@ -25,7 +26,7 @@ const runPiece = 1024
 
 func (r *runs) begin() { *r = append(*r, run{}) }
 
-// add makes a slot of what the store has in the run begun last; its keys come in order.
+// add makes a slot from the store's row in the run begun last; its keys come in order.
 func (r runs) add(key []byte, m meta, value []byte) *slot {
 	last := &r[len(r)-1]
 	n := len(last.pieces)

@@ -9,8 +9,9 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// TestDeletesOfManyKeys applies entries that delete thousands of keys, in Txns that put some of them again and delete those as well, and commands that are
-// rejected after such a delete. A machine whose slots lie in runs must answer and leave what one does that has them all in its cache.
+// TestDeletesOfManyKeys applies entries that delete thousands of keys, in Txns that put some of them again and delete those as well. Some
+// commands are rejected after such a delete. A machine with slots in runs must have the same answers and rows as one with all slots in its
+// cache.
 func TestDeletesOfManyKeys(t *testing.T) {
 	const keys = 5_000
 	real, err := store.Open(t.TempDir(), store.Options{})

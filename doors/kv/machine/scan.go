@@ -12,8 +12,8 @@ type version struct {
 	meta
 }
 
-// scanner walks the keys of an interval that exist at one revision, in order. What it returns is valid until the next move.
-// version and value cost nothing for keys one only counts.
+// scanner walks the keys of an interval that exist at one revision, in order. Returned values are valid until the next move. version and
+// value cost nothing for keys one only counts.
 type scanner interface {
 	next() (bool, error)
 	version() (*version, error)
@@ -45,7 +45,7 @@ func (s *pointScan) version() (*version, error) { return &s.v, nil }
 func (s *pointScan) value() ([]byte, error)     { return s.load() }
 func (s *pointScan) close()                     {}
 
-// currentScan walks current rows: one row per key, whatever its history.
+// currentScan walks current rows: one row per key, independent of its history.
 type currentScan struct {
 	it      store.Iter
 	reverse bool

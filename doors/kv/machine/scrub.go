@@ -6,11 +6,10 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// How many revision rows one entry looks at. A Compact only moves the compacted revision, which refuses older reads at once;
-// the rows behind it are dropped piece by piece by that entry and those that follow, so that compacting a million revisions
-// costs an entry with somebody's writes a millisecond, one without a few, and none of them a second. The pieces are part of
-// the state, the same on every member; doing it in the background was the rejected design, because then members would
-// differ in what they hold.
+// How many revision rows one entry looks at. A Compact only moves the compacted revision, which refuses older reads at once. The rows
+// behind it are dropped piece by piece by that entry and later ones. Compacting a million revisions costs an entry with client writes a
+// millisecond, an entry without a few, and none of them a second. The pieces are part of the state, the same on every member. Doing it in
+// the background was the rejected design, because members would then hold different rows.
 const (
 	scrubRowsBusy = 256
 	scrubRowsIdle = 2048
@@ -23,9 +22,9 @@ func (m *Machine) Unfinished() bool { return m.now.edge != m.now.compacted }
 // revision some entries later.
 func (m *Machine) Scrubbed() int64 { return m.pubEdge.Load() }
 
-// scrub carries on dropping history below the compacted revision. Walking what happened in order, a version is dropped when
-// the change that replaced it lies at or below the target, and a deletion when it lies below: one exactly at the target is
-// what a watch resumed there must still see.
+// scrub carries on dropping history below the compacted revision. Walking the changes in order, it drops a version when its replacing
+// change lies at or below the target. A deletion is dropped when it lies below. A watch resumed exactly at the target must still see a
+// deletion there.
 func (m *Machine) scrub(b store.Batch) error {
 	s := &m.now
 	if s.target == s.edge { // nothing under way
@@ -35,8 +34,8 @@ func (m *Machine) scrub(b store.Batch) error {
 		s.target = s.compacted
 		s.cursorRev, s.cursorSub = max(s.edge, 0), 0
 		m.dirty = true
-		// Rows of this entry are not in the store yet, so the walk cannot meet them; if the target reaches among them, it
-		// begins with the next entry.
+		// Rows of this entry are not in the store yet, so the walk cannot meet them. If the target reaches among them, the walk begins with
+		// the next entry.
 		if s.target > m.pub.rev {
 			return nil
 		}
@@ -94,9 +93,9 @@ func (m *Machine) scrub(b store.Batch) error {
 	return nil
 }
 
-// drops reports whether the version of revision prev goes that a change at rev replaced. A version replaced within its own
-// revision (a Txn that puts and deletes one key) stays while that revision is the target, since a watch resumed there must
-// see all of it; the next scrub finds it at its edge, where everything else is done already.
+// drops reports whether the version of revision prev is dropped that a change at rev replaced. A version may be replaced within its own
+// revision, by a Txn that puts and deletes one key. It stays while that revision is the target, since a watch resumed there must see all of
+// it. The next scrub finds it at its edge, where everything else is done already.
 func (s *sums) drops(rev, prev int64) bool {
 	if own := prev == rev; rev == s.edge || rev == s.target {
 		return own == (rev == s.edge)

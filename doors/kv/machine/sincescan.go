@@ -4,9 +4,9 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// sinceScan walks the keys of an interval as they were at an earlier revision: the current rows, with the keys that changed since
-// replaced by the versions they had. What it costs beside those rows is to find each such version that is looked at, however many
-// versions the keys have in history: pastScan seeks in history for every key.
+// sinceScan walks the keys of an interval as they were at an earlier revision. It takes the current rows, and for keys changed since the
+// versions they had. Beside those rows it costs one lookup per such version, however many versions the keys have in history. pastScan seeks
+// in history for every key.
 type sinceScan struct {
 	cur     *currentScan
 	changed []changedKey // not passed yet

@@ -8,8 +8,8 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// span is what the blocks know of an interval [key, end) at one moment: how many keys lie between the first fence and the last one in
-// it, and what remains to be walked, in rows of the same moment.
+// span is the blocks' knowledge of an interval [key, end) at one moment. It has the number of keys between the first and the last fence
+// inside. The parts still to be walked are beside it, in rows of the same moment.
 type span struct {
 	inner int64
 	whole bool // no fence lies in the interval: all of it is to be walked
@@ -20,13 +20,13 @@ type span struct {
 	most  int64 // there are no more keys than that
 }
 
-// wantsSpan reports whether r is answered with the number of keys in an interval without reading them, or at a revision for which it
-// matters how many there are about.
+// wantsSpan reports whether r needs the number of keys in an interval without reading them. It also does so for a read at a revision whose
+// cost depends on the approximate number.
 func wantsSpan(r *kvpart.Range) bool {
 	return len(r.End) > 0 && (r.Limit > 0 || r.CountOnly || r.Revision > 0)
 }
 
-// span is what is known of [key, end).
+// span is the blocks' knowledge of [key, end).
 func (b *blocks) span(key, end []byte) (s span) {
 	if !unbounded(end) && bytes.Compare(key, end) >= 0 {
 		return s

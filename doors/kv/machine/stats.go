@@ -8,11 +8,11 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// Stats counts what this process has done with the keys since it started. All fields are safe for concurrent use. They are no
-// state: members may differ, and nothing the machine decides depends on them.
+// Stats counts what this process has done with the keys since it started. All fields are safe for concurrent use. They are no state:
+// members may differ, and nothing the machine decides depends on them.
 //
-// What commands do is counted by the apply goroutine in plain numbers (tally) and shown once per entry, so that a put does not
-// pay for an atomic addition per counter.
+// The apply goroutine counts the effects of commands in plain numbers (tally) and shows them once per entry. So a put does not pay for an
+// atomic addition per counter.
 type Stats struct {
 	Keys             atomic.Int64  // keys there are
 	Puts, Deletes    atomic.Uint64 // operations carried out, those in Txns included
@@ -22,16 +22,16 @@ type Stats struct {
 	Granted, Revoked atomic.Uint64 // leases
 	Scrubbed         atomic.Uint64 // versions dropped by compactions
 	CompactedAt      atomic.Int64  // Unix seconds of the last compaction applied; 0 = none
-	// Compactions that are finished, history and all, by how long that took: bucket i counts those of at most 100·2^i ms, the last
-	// one all longer ones. CompactionMs is what they took together. Both go by the wall time in the log.
+	// Compactions counts finished compactions, with their history dropped, by duration. Bucket i counts those of at most 100·2^i ms, the
+	// last one all longer ones. CompactionMs is their total duration. Both go by the wall time in the log.
 	Compactions  [CompactionBuckets]atomic.Uint64
 	CompactionMs atomic.Uint64
 	TTLSeconds   atomic.Uint64 // of all leases granted
 	TTLs         [TTLBuckets]atomic.Uint64
 }
 
-// TTLBuckets is the number of buckets of Stats.TTLs: bucket i counts leases granted for at most 2^i seconds and more than half
-// of that, the last one all longer ones.
+// TTLBuckets is the number of buckets of Stats.TTLs. Bucket i counts leases granted for at most 2^i seconds and more than half of that, the
+// last one all longer ones.
 const TTLBuckets = 25
 
 // CompactionBuckets is the number of buckets of Stats.Compactions.
@@ -40,7 +40,7 @@ const CompactionBuckets = 15
 // Stats returns the counters, to read.
 func (m *Machine) Stats() *Stats { return &m.stats }
 
-// tally is what the entry being applied has done so far. Apply goroutine only.
+// tally is the effects so far of the entry being applied. Apply goroutine only.
 type tally struct {
 	puts, deletes, putBytes, ranges, txns, scrubbed uint64
 }

@@ -8,11 +8,10 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// sweep is a delete of very many keys (DeleteRange.ByRange), which have no slots. The current rows go by one range, and what is kept of
-// each key is written while the store is read, in one pass and in the order of the rows. A slot and a write for each key, as other deletes have them,
-// and a row more to delete took twice as long, and everybody else's writes wait for it.
-//
-// Whatever the rest of the entry asks for finds the keys gone: slots, scans and counts of the entry look here.
+// sweep is a delete of very many keys (DeleteRange.ByRange), which have no slots. The current rows are deleted by one range. The rows kept
+// of each key are written while the store is read, in one pass and in the order of the rows. A slot, a write and one more deleted row for
+// each key, as in other deletes, took twice as long. The writes of all clients wait for it. Later reads of the entry must find the keys
+// deleted: slots, scans and counts of the entry look here.
 type sweep struct {
 	key, end []byte // [key, end) as requests mean it
 	rev      int64
@@ -86,7 +85,7 @@ func (s *sweep) appendEvents(evs []Event) []Event {
 	return evs
 }
 
-// sweepOf returns the sweep of this entry that took key from the store's rows, as far as revision rev shows it (0 = any); nil if none did.
+// sweepOf returns the sweep of this entry that took key from the store's rows, as of revision rev (0 = any); nil if none did.
 func (e *entryWrites) sweepOf(key []byte, rev int64) *sweep {
 	for _, s := range e.sweeps {
 		if (rev == 0 || s.rev <= rev) && within(key, s.key, s.end) {
@@ -99,8 +98,8 @@ func (e *entryWrites) sweepOf(key []byte, rev int64) *sweep {
 // swept reports whether there is one.
 func (e *entryWrites) swept(key []byte, rev int64) bool { return e.sweepOf(key, rev) != nil }
 
-// leave leaves a delete to Do that has come to more than a few keys, whose writes from index n on are taken back, and reports whether it may. It may not
-// if the entry itself has put one of the keys before: events of one revision are in the order of their keys.
+// leave takes back the writes from index n on of a delete of many keys, leaves the delete to Do, and reports whether it may. It may not if
+// the entry itself has put one of the keys before: events of one revision are in the order of their keys.
 func (m *Machine) leave(p *plan, d *kvpart.DeleteRange, n int) bool {
 	for i := range m.entry.writes[:n] {
 		s := m.entry.writes[i].slot
@@ -115,8 +114,8 @@ func (m *Machine) leave(p *plan, d *kvpart.DeleteRange, n int) bool {
 	return true
 }
 
-// sweep deletes the keys, and returns how many there were. The rows are written in the order of the store's keys (the range,
-// history, changes), so that there is nothing to sort when the batch is committed.
+// sweep deletes the keys, and returns how many there were. The rows are written in the order of the store's keys (the range, history,
+// changes). So there is nothing to sort when the batch is committed.
 func (m *Machine) sweep(s *sweep, b store.Batch) (n int, err error) {
 	s.at = len(m.entry.writes)
 	sc, err := m.entryScanAhead(s.key, s.end, s.at)

@@ -10,8 +10,8 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// TestASweepLeavesWhatOtherDeletesLeave deletes thousands of keys by range, with leases and values of all sizes, in entries that read, count, put and delete
-// among them before and afterwards. A machine that has a slot for every key must give the same answers, rows and events.
+// TestASweepLeavesWhatOtherDeletesLeave deletes thousands of keys by range, with leases and values of all sizes. The entries read, count,
+// put and delete among them before and afterwards. A machine that has a slot for every key must give the same answers, rows and events.
 func TestASweepLeavesWhatOtherDeletesLeave(t *testing.T) {
 	const keys, few = 2_000, 10
 	real, err := store.Open(t.TempDir(), store.Options{})

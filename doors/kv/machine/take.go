@@ -6,12 +6,12 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// What follows fills an empty machine with the history of another server, revisions and all. It is no command: no client can
-// ask for it, and no log carries it. An import or restore calls it between Check and Finish of an entry
-// (machine.Applier.ApplyWith), so that the rows are those which the same history would have left here. Apply goroutine only.
+// The functions below fill an empty machine with the history of another server, with its revisions. It is no command: no client can ask for
+// it, and no log carries it. An import or restore calls them between Check and Finish of an entry (machine.Applier.ApplyWith). So the rows
+// are those which the same history would have left here. Apply goroutine only.
 
-// Take adds one version of a key, or a deletion, to the entry. They come in the order of revisions; what compaction has left
-// comes as it is, without what it replaced. The value must stay as it is until Publish.
+// Take adds one version of a key, or a deletion, to the entry. They come in the order of revisions; versions left by compaction come as
+// they are, without their predecessors. The value must stay as it is until Publish.
 func (m *Machine) Take(v *Version) error {
 	if v.KV.ModRevision < m.now.rev {
 		return fmt.Errorf("take revision %d after %d", v.KV.ModRevision, m.now.rev)

@@ -8,8 +8,8 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// judgeTxn decides every branch first, all against the state before the Txn (nested compares do not see outer writes, as in
-// etcd), then carries the taken branches out in memory.
+// judgeTxn decides every branch first, all against the state before the Txn: nested compares do not see outer writes, as in etcd. Then it
+// carries the taken branches out in memory.
 func (m *Machine) judgeTxn(p *plan, t *kvpart.Txn) (*entry.Rejection, error) {
 	src := &entrySource{m: m, bound: len(m.entry.writes)}
 	path, err := decidePath(p.path, t, src)
@@ -157,9 +157,8 @@ func (m *Machine) judgeOps(p *plan, t *kvpart.Txn, path *[]bool) (*entry.Rejecti
 	return nil, nil
 }
 
-// judgeRange refuses a Range inside a Txn that asks for a revision that is not there. rev is the one before the Txn. A
-// negative revision is refused here once anything was compacted although a plain Range takes it for the current one: so
-// does etcd.
+// judgeRange refuses a Range inside a Txn that asks for a revision that is not there. rev is the revision in front of the Txn. A negative
+// revision is refused here once anything was compacted although a plain Range takes it for the current one: so does etcd.
 func judgeRange(r *kvpart.Range, rev, compacted int64) *entry.Rejection {
 	switch {
 	case len(r.Key) == 0:

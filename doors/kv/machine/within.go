@@ -9,8 +9,8 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// judgeWithin checks the leases that a part ends, or attaches keys to in any branch, against the part's limits. Which branch a
-// Txn takes does not matter: as in etcd, one may not ask for what one may not do.
+// judgeWithin checks the leases that a part ends, or attaches keys to in any branch, against the part's limits. The taken branch of a Txn
+// does not matter: as in etcd, a request may not name an operation that is not permitted.
 func (m *Machine) judgeWithin(p *kvpart.Part) (*entry.Rejection, error) {
 	var leases []int64
 	switch {

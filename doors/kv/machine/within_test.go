@@ -7,8 +7,8 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
-// A part that is limited to some keys has to do only with leases that have no others, by what they have when it is applied,
-// earlier commands of the same entry included.
+// A part that is limited to some keys may affect only leases without other keys. Their keys at Apply count, earlier commands of the same
+// entry included.
 func TestWithinJudgesLeasesWhereTheyAreApplied(t *testing.T) {
 	r := newRig(t, Options{})
 	leased := func(key string, lease int64) *kvpart.Part {

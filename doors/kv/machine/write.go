@@ -2,10 +2,10 @@ package machine
 
 import "github.com/holdfastdb/holdfast/core/store"
 
-// writeRows writes the rows of the entry's writes into its batch: into history what each put or delete replaced and what
-// does not wait until it is replaced (laterBytes), each change by revision, and the current row and the attachment to a
-// lease once per key, as the entry leaves it. Space by space, because the store finds
-// the place of a row quickly when the row before it went nearby; key by key cost three members a sixteenth more CPU a put.
+// writeRows writes the rows of the entry's writes into its batch. History gets the versions that puts and deletes replaced, and values too
+// large to wait for that (laterBytes). Each change gets a row by revision. The current row and the attachment to a lease are written once
+// per key, as the entry leaves it. It goes space by space, because the store places a row quickly next to its predecessor. Key by key cost
+// three members a sixteenth more CPU a put.
 func (m *Machine) writeRows(b store.Batch) {
 	writes := m.entry.writes
 	m.makeRoom(b)
@@ -37,8 +37,8 @@ func (m *Machine) writeRows(b store.Batch) {
 	}
 }
 
-// makeRoom is for one command that deletes very many keys: a batch of 50 MB that grew by doubling left twice that behind, in
-// a process that is to have a few times as much in all. So did one of a mebibyte of large values, on each entry.
+// makeRoom sizes the batch of one command that deletes very many keys. A batch of 50 MB that grew by doubling left twice that as garbage.
+// The process has a budget of only a few times as much. So did a batch of a mebibyte of large values, on each entry.
 func (m *Machine) makeRoom(b store.Batch) {
 	const many, large = 1024, 16 << 10
 	if len(m.entry.writes) < many && m.entry.valueBytes() < large {
@@ -47,9 +47,9 @@ func (m *Machine) makeRoom(b store.Batch) {
 	b.Grow(m.rowBytes())
 }
 
-// rowBytes is at least what the rows of the entry's writes take in a batch, and what is written once per entry.
+// rowBytes is an upper bound on the batch bytes of the entry's rows, including the rows written once per entry.
 func (m *Machine) rowBytes() int {
-	// Bytes of rows beside key and value: of a deletion in history, of a change, of a current row; of the last two in history and current.
+	// Bytes of rows beside key and value: of a deletion in history, a change, a current row, and a version in history and current.
 	const gone, change, delete, version, current = 24, 40, 8, 48, 48
 	const counters = 256
 	size := counters
@@ -100,7 +100,7 @@ func (m *Machine) count(w *write) {
 	}
 }
 
-// writeCurrent writes what the entry leaves of a key, whose newest write is w.
+// writeCurrent writes a key's current row as the entry leaves it; w is its newest write.
 func (m *Machine) writeCurrent(b store.Batch, w *write) {
 	first := w
 	for first.prev != 0 {

@@ -77,7 +77,7 @@ func (s *importSide) endpoint() (e importer.Endpoint, err error) {
 	return e, nil
 }
 
-// Command is `holdfast import`, from an etcd or from what the doors of all name.
+// Command is `holdfast import`, from an etcd or from the sources of the doors in all.
 func Command(all serve.List) *cli.Command {
 	var others []*serve.Import
 	var from, to *importSide

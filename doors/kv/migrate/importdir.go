@@ -55,8 +55,8 @@ func openEtcdDir(dir string) (_ *etcdDir, err error) {
 	return d, err
 }
 
-// tail replays what the log has beyond the database. Entries that are not known to be committed count: they may have been
-// acknowledged, and an etcd of one member would commit them at its next start.
+// tail replays the log entries beyond the database. Entries not known to be committed count. They may have been acknowledged, and an etcd
+// of one member would commit them at its next start.
 func (d *etcdDir) tail(users func() *mident.State, alarms func() []kvpart.AlarmState, apply func([]entry.Part) error) error {
 	return d.log.Entries(d.file.Head.Index+1, func(e *etcdfile.LogEntry) error {
 		if e.Change || len(e.Data) == 0 || etcdfile.IsV2(e.Data) {
@@ -73,7 +73,7 @@ func (d *etcdDir) tail(users func() *mident.State, alarms func() []kvpart.AlarmS
 	})
 }
 
-// beyond says what the log added.
+// beyond counts the log's additions.
 func (d *etcdDir) beyond(st *etcddata.Stats) string {
 	last := max(d.log.Last(), d.file.Head.Index)
 	s := fmt.Sprintf("as of index %d of its log, %d commands beyond the database", last, st.Commands)
@@ -107,8 +107,8 @@ func SeveralMembers(dir string) error {
 		"`holdfast import --from-data-dir %s --data DIR`, start it, and add the others with `etcdctl member add`", dir, dir)
 }
 
-// Adopt imports the contents of an etcd's data directory into a directory of ours in the same place, so that this program can
-// replace that etcd with the same flags. etcd's own files stay as they are. Of cfg it takes the directory and the memory.
+// Adopt imports an etcd's data directory into a directory of ours in the same place. This program can then replace that etcd with the same
+// flags. etcd's own files stay as they are. Of cfg it takes the directory and the memory.
 func Adopt(cfg node.Config, name, peer string, log *slog.Logger) error {
 	d, err := openEtcdDir(cfg.Dir)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 
 // Calls counts gRPC calls by method, under the names and labels of the interceptor etcd uses.
 //
-// Every method has its counters from the start, and the method's handler holds them: a call costs six atomic additions and two
-// looks at the clock, no look-up, lock or allocation. Add is for setting up; after it Calls is read only.
+// Every method has its counters from the start, and the method's handler holds them. A call costs six atomic additions and two looks at the
+// clock, no look-up, lock or allocation. Add is for setting up; after it Calls is read only.
 type Calls struct {
 	methods []*Method
 }
@@ -125,8 +125,8 @@ var (
 // Describe implements prometheus.Collector: unchecked, the list is Collect.
 func (*Calls) Describe(chan<- *prometheus.Desc) {}
 
-// Collect implements prometheus.Collector. Methods nobody called and codes nobody got are there with 0, as etcd has them: a
-// rate needs a value before the first event.
+// Collect implements prometheus.Collector. Methods without calls and unused codes are there with 0, as in etcd: a rate needs a value before
+// the first event.
 func (c *Calls) Collect(ch chan<- prometheus.Metric) {
 	for _, m := range c.methods {
 		count := func(d *prometheus.Desc, v uint64, labels ...string) {

@@ -11,8 +11,8 @@ import (
 // never is an empty histogram, of something that does not happen here.
 var never meter.Histogram
 
-// constant exports what is always 0 here, because there is none of it: that is its true value, and dashboards that name it go on
-// working. What happens here in another form, and is therefore not 0, has no place in this list.
+// constant exports metrics that are always 0 here, because the thing does not exist. That is the true value, and dashboards that name them
+// keep working. A metric whose thing exists here in another form, and is therefore not 0, must not be in this list.
 func (c *collector) constant(ch chan<- prometheus.Metric, gauge func(name, help string, v float64, labels ...string), counter func(name, help string, v uint64)) {
 	const bbolt = "Always without an event: there is no bbolt file whose pages were balanced, split or written."
 	for _, step := range [...]string{"rebalance", "spill", "write"} {

@@ -20,7 +20,7 @@ func (o *outcomes) record(d time.Duration, ok bool) {
 	o.failed.Record(d)
 }
 
-// requestType is etcd's name of what a method asks for, "" where etcd times no request of it.
+// requestType is etcd's name of the kind of a method's requests, "" where etcd times none.
 func requestType(service, name string) string {
 	switch service {
 	case "etcdserverpb.KV":
@@ -45,7 +45,7 @@ func requestType(service, name string) string {
 	return ""
 }
 
-// durations exports the times of requests and of what they are made of.
+// durations exports the times of requests and of their steps.
 func (c *collector) durations(ch chan<- prometheus.Metric) {
 	o := &c.ops.opts
 	const requests = "Duration of requests by their type, a Txn that only reads among the others."

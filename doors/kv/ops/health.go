@@ -99,8 +99,8 @@ func (o *Ops) corruption() check {
 	}}
 }
 
-// registerChecks adds GET /kind, which runs all checks but those excluded, and GET /kind/name for each of them. Every
-// failure is named; what passed is named too with ?verbose.
+// registerChecks adds GET /kind, which runs all checks but those excluded, and GET /kind/name for each of them. Every failure is named;
+// passed checks are named too with ?verbose.
 func (o *Ops) registerChecks(mux *http.ServeMux, kind string, checks []check) {
 	mux.HandleFunc("/"+kind, get(func(w http.ResponseWriter, r *http.Request) {
 		exclude := r.URL.Query()["exclude"]

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/meter"
 )
 
-// Counts are what the door counts as it goes. The zero value is ready; all fields may be used by several goroutines.
+// Counts are the door's counters. The zero value is ready; all fields may be used by several goroutines.
 type Counts struct {
 	Pending                       meter.Gauge   // commands on their way through the log
 	Failed                        meter.Counter // commands that ended without a result
@@ -40,7 +40,7 @@ func (c *Counts) WatchSent(began time.Time, events int) {
 	c.WatchEach.Record(d / time.Duration(max(events, 1)))
 }
 
-// registry holds what GET /metrics answers. Numbers are read when somebody scrapes.
+// registry holds the content of GET /metrics. Numbers are read at each scrape.
 func (o *Ops) registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
@@ -128,8 +128,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	c.peers(ch, send, fmt.Sprintf("%x", s.MemberID))
 }
 
-// peers exports what is counted of the other members. Every name is there from the start, at zero: an alert on a rate sees the
-// first failure only if there was a value before it.
+// peers exports the counters of the other members. Every name is there from the start, at zero: without a prior value an alert on a rate
+// would miss the first failure.
 func (c *collector) peers(ch chan<- prometheus.Metric, send func(kind prometheus.ValueType, name, help string, v float64, labels ...string), self string) {
 	for _, p := range c.ops.opts.Peers() {
 		id, t := fmt.Sprintf("%x", p.ID), p.Traffic
@@ -150,7 +150,7 @@ func (c *collector) peers(ch chan<- prometheus.Metric, send func(kind prometheus
 	}
 }
 
-// keys exports what is counted of keys and of those who watch them.
+// keys exports the counters of keys and watchers.
 func (c *collector) keys(gauge func(name, help string, v float64, labels ...string), counter func(name, help string, v uint64)) {
 	o := &c.ops.opts
 	k, g := o.Keys, o.Gauges()
@@ -224,7 +224,7 @@ func (c *collector) v2(send func(kind prometheus.ValueType, name, help string, v
 func (c *collector) files(gauge func(name, help string, v float64, labels ...string)) {
 	families, err := c.ops.process.Gather()
 	if err != nil {
-		return // as the process collector does: what cannot be read is left out
+		return // as the process collector does: unreadable ones are left out
 	}
 	for _, f := range families {
 		switch f.GetName() {
@@ -249,7 +249,7 @@ func slower(h *meter.Histogram, d time.Duration) (n uint64) {
 	return n
 }
 
-// bounds are those of a histogram's buckets: count of them, each twice the one before.
+// bounds are those of a histogram's buckets: count of them, each twice its predecessor.
 type bounds struct {
 	first time.Duration
 	count int
@@ -276,8 +276,8 @@ func pairs(labels []string) (names, values []string) {
 	return names, values
 }
 
-// sum sums fine buckets into etcd's. Dashboards name these bounds. They do not fall on bounds of the meter's; what lies in the
-// bucket a bound cuts is counted above it, so a quantile is too high by at most 6 %.
+// sum sums fine buckets into etcd's. Dashboards name these bounds. They do not fall on bounds of the meter's. The bucket that a bound cuts
+// is counted above it, so a quantile is too high by at most 6 %.
 func (b bounds) sum(r *meter.Reading) map[float64]uint64 {
 	out := make(map[float64]uint64, b.count)
 	var seen uint64

@@ -1,8 +1,8 @@
-// Package ops is what operators, probes and dashboards ask of an etcd member over HTTP: /health, /livez, /readyz,
-// /version, /metrics and /debug/vars, with etcd's paths, parameters and bodies.
+// Package ops serves operators, probes and dashboards of an etcd member over HTTP. The pages are /health, /livez, /readyz, /version,
+// /metrics and /debug/vars, with etcd's paths, parameters and bodies.
 //
-// It only reports. What it reports it is told by the door through Options; a metric that is always zero is there only if zero is
-// what is true of this server.
+// It only reports. The door passes it the numbers through Options. A metric that is always zero is there only if zero is true of this
+// server.
 package ops
 
 import (
@@ -69,7 +69,7 @@ type Gauges struct {
 // Ops answers; Register puts it on a mux.
 type Ops struct {
 	opts    Options
-	process *prometheus.Registry // what the process collector says, apart
+	process *prometheus.Registry // the process collector's metrics, apart
 }
 
 // New makes an Ops.

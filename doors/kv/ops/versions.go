@@ -9,8 +9,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/meter"
 )
 
-// Versions counts requests by the API version their client claims. Counting takes one look at a map that is replaced as a whole
-// when a version is seen for the first time, which happens as often as there are versions. The zero value is ready.
+// Versions counts requests by the API version their client claims. Counting takes one look at a map. The map is replaced as a whole at the
+// first use of a version, once per version. The zero value is ready.
 type Versions struct {
 	seen atomic.Pointer[map[string]*versionCount]
 	mu   sync.Mutex // held to replace seen

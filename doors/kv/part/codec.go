@@ -8,8 +8,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// Limits of what a part may hold. Doors refuse requests beyond them before proposing; Check rejects them as Malformed.
-// MaxTxnDepth is what etcd reaches with its default of 128 operations, since each level of nesting takes at least one.
+// Limits of a part. Doors refuse requests beyond them before proposing; Check rejects them as Malformed. MaxTxnDepth is what etcd reaches
+// with its default of 128 operations, since each level of nesting takes at least one.
 const (
 	MaxTxnDepth = 129
 	MaxTxnOps   = 1 << 16 // per list of a Txn
@@ -17,9 +17,9 @@ const (
 	MaxSpans    = 1 << 16 // of one Within
 )
 
-// ErrKind means that a newer build wrote this part: fatal to the node that applies it, since members that skipped it would
-// drift from those that do not (DECISIONS A20). ErrDepth and the errors of wire say that the bytes make no sense; the machine rejects
-// such a part as Malformed, which is the same answer on every member.
+// ErrKind means that a newer build wrote this part. It is fatal to the node that applies it: members that skipped it would drift from the
+// others (DECISIONS A20). ErrDepth and the errors of wire mean malformed bytes. The machine rejects such a part as Malformed, which is the
+// same answer on every member.
 var (
 	ErrKind  = errors.New("kv part of a kind or with a flag this build does not know")
 	ErrDepth = errors.New("kv txn nested too deeply")
@@ -40,9 +40,8 @@ const (
 	kindMust    = 10
 )
 
-// FromClient reports whether an encoded part is one that only a client has reason to send: a change of keys, a lease granted or
-// ended before its time. What is left are a compaction, an alarm and the end of leases that have run out, which members do by
-// themselves.
+// FromClient reports whether only a client sends such a part: a change of keys, a lease granted or revoked early. The others are a
+// compaction, an alarm and the end of expired leases, which members propose by themselves.
 func FromClient(body []byte) bool {
 	if len(body) == 0 {
 		return false
@@ -259,9 +258,9 @@ func (d *Decoder) Decode(b []byte) (*Part, error) {
 	return &d.part, nil
 }
 
-// Plain reports whether the first bytes of b alone say that this build knows all of the part's kinds and flags: it is a put or
-// a delete, which nest nothing. Whatever else may be wrong with such a part is malformed, and rejected where it is applied. It
-// is for callers that look at every command a second time and must not decode it again.
+// Plain reports whether the first bytes of b alone show that this build knows all of the part's kinds and flags. That holds for a put or a
+// delete, which nest nothing. Any other fault of such a part is malformed, and rejected where it is applied. It is for callers that look at
+// every command a second time and must not decode it again.
 func Plain(b []byte) bool {
 	if len(b) < 2 {
 		return false

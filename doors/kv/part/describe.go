@@ -14,8 +14,8 @@ const (
 	shownOps   = 8
 )
 
-// Describe prints an encoded part on one line: "kv.put k=v", "kv.delete [a, b)", "kv.txn if mod(k)=3 then {put k=w} else
-// {get k}". Bytes that are not plain text are quoted as Go does; long values are cut. What does not decode is printed so.
+// Describe prints an encoded part on one line: "kv.put k=v", "kv.delete [a, b)", "kv.txn if mod(k)=3 then {put k=w} else {get k}". Bytes
+// that are not plain text are quoted as Go does; long values are cut. A part that does not decode is printed as such.
 func Describe(body []byte) string {
 	p, err := Decode(body)
 	if err != nil {
@@ -235,7 +235,7 @@ func (t AlarmType) String() string {
 	return strconv.Itoa(int(t))
 }
 
-// CodeText says what a rejection code of this machine means.
+// CodeText is the meaning of a rejection code of this machine.
 func CodeText(c entry.Code) string {
 	switch c {
 	case KeyNotFound:

@@ -12,15 +12,16 @@ func Seal(p *Part, n int) []byte { return Append(wire.Room(n), p) }
 // putBehind is how much room a put takes behind its value.
 const putBehind = 8
 
-// RoomForPut returns memory for a client's message of n bytes, with anything in it, and around that enough for PutInPlace to make the put of it there.
+// RoomForPut returns undefined memory for a client's message of n bytes, with enough around it for PutInPlace to make the put there.
 func RoomForPut(n int) (buf, message []byte) {
 	front := 3 + wire.UvarintLen(uint64(n)) // the message has a key's and a value's length in front of the value too, if not in as many bytes
 	buf = wire.Room(front + n + putBehind)[:front+n]
 	return buf, buf[front:]
 }
 
-// PutInPlace is Append for a Part that is a put whose value lies in buf: the value stays where it is, and the rest is written around it if there is
-// room, and if its capacity, up to that of buf, says where it lies. What else of p lies in buf is overwritten. The result may lie in buf.
+// PutInPlace is Append for a Part that is a put whose value lies in buf. The value stays in its place, and the rest is written around it.
+// That needs room, and a capacity of the value up to that of buf, which shows its place. Other fields of p that lie in buf are overwritten.
+// The result may lie in buf.
 func PutInPlace(buf []byte, p *Put) []byte {
 	from := cap(buf) - cap(p.Value)
 	to := from + len(p.Value)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestPutInPlaceIsAppend: whatever lies where in the buffer, and whether there is room around it or not, the bytes are those of Append.
+// TestPutInPlaceIsAppend: for any places in the buffer, with room around it or without, the bytes are those of Append.
 func TestPutInPlaceIsAppend(t *testing.T) {
 	for _, keyLen := range []int{1, 12, 127, 128, 256, 257, 1000} {
 		for _, valueLen := range []int{0, 1, 127, 128, 20_000} {

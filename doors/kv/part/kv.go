@@ -1,5 +1,5 @@
-// Package part defines the command parts of the key-value machine, their results and rejection codes. Semantics are those
-// of etcd v3; the wire types of etcd are not used here so that the log does not depend on a third party's protobufs.
+// Package part defines the command parts of the key-value machine, their results and rejection codes. Semantics are those of etcd v3. The
+// wire types of etcd are not used here, so that the log does not depend on a third party's protobufs.
 package part
 
 import "github.com/holdfastdb/holdfast/core/entry"
@@ -72,7 +72,7 @@ type Range struct {
 type DeleteRange struct {
 	Key, End []byte
 	PrevKV   bool
-	// ByRange lets the machine write other rows if there are very many keys, which costs less. What clients see is the same. Not in a Txn.
+	// ByRange lets the machine write other rows if there are very many keys, which costs less. Clients see the same result. Not in a Txn.
 	ByRange bool
 }
 
@@ -125,9 +125,9 @@ type Alarm struct {
 // Span is the keys in [From, To); To empty means to the last key.
 type Span struct{ From, To []byte }
 
-// Within limits a Put, a Txn or a Revoke to leases all of whose keys lie in Spans, which are disjoint and in order: a client
-// that may not write some of a lease's keys may neither revoke the lease, which would delete them, nor attach another key to
-// it. Which keys a lease has is known only where the command is applied, so that is where it is judged.
+// Within limits a Put, a Txn or a Revoke to leases all of whose keys lie in Spans, which are disjoint and in order. A client that may not
+// write some of a lease's keys may not revoke the lease, which would delete them. It may not attach another key to it either. The lease's
+// keys are known only at Apply, so that is where the part is judged.
 type Within struct{ Spans []Span }
 
 // ByRangeLevel is the cluster's level from which on a part with DeleteRange.ByRange may be proposed.
@@ -139,8 +139,7 @@ const MustLevel = 2
 // Part is one kv command part; exactly one pointer is set, but that Within may stand beside Put, Txn or Revoke.
 type Part struct {
 	// Must stands beside Txn: the part is rejected with CompareFailed unless every compare of the Txn holds, and with it the whole command.
-	// For that a compare that is false must be no result but a refusal: parts of other machines in the command are to count only if this
-	// one does.
+	// A false compare must then be a refusal and not a result. Parts of other machines in the command are to count only if this one does.
 	Must   bool
 	Within *Within
 
@@ -183,8 +182,8 @@ type DeleteResult struct {
 	Prevs    []KeyValue
 }
 
-// TxnResult answers a Txn; Revision is the store's revision after it. TooLarge means that what its ranges and previous
-// values hold went over the budget for one answer and was left out from there on; its writes took effect all the same.
+// TxnResult answers a Txn; Revision is the store's revision after it. TooLarge means that its ranges and previous values exceeded the
+// budget for one answer and are cut from there on. Its writes took effect all the same.
 type TxnResult struct {
 	TooLarge  bool
 	Revision  int64

@@ -5,9 +5,8 @@ import (
 	"errors"
 )
 
-// Renewals and remaining times of leases are kept by the leader and are not part of the log, so a member asks the leader
-// about them. The payloads of those two calls (docs/formats/lease-call.md) are defined here, where both the asking door
-// and the answering worker can see them.
+// The leader keeps renewals and remaining times of leases outside the log, so a member asks the leader about them. The payloads of those
+// two calls (docs/formats/lease-call.md) are defined here, where both the asking door and the answering worker can see them.
 
 // Names of the calls.
 const (

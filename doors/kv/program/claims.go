@@ -22,8 +22,8 @@ func claims(on bool) []budget.Claim {
 		return all
 	}
 	return append(all,
-		// With what others lend, 1,000 streams of ten watches each, 1,000 of one and 100,000 leases fit at 256 MiB with every door on, the streams into
-		// three quarters of it (docs/adr/0026-open-calls.md). The ceiling is for 15,000 streams.
+		// With lent memory, 256 MiB with every door on hold 1,000 streams of ten watches each, 1,000 streams of one, and 100,000 leases.
+		// The streams then take three quarters of it (docs/adr/0026-open-calls.md). The ceiling is for 15,000 streams.
 		budget.Claim{Name: claimCalls, Weight: 28, Floor: 2 << 20, Ceiling: 256 << 20, Kind: budget.Open},
 		// One batch may be above it in either: a watcher without anything queued is given what has come (doors/kv/watch, doors/kv/v2).
 		budget.Claim{Name: claimPins, Weight: 5, Floor: 256 << 10, Ceiling: 16 << 20},

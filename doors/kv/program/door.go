@@ -82,7 +82,7 @@ type keyspace interface {
 	Alarms() []kvpart.AlarmState
 }
 
-// alarm is one that is on, in "alarms" of the same answer.
+// alarm is a raised alarm, in "alarms" of the same answer.
 type alarm struct {
 	Alarm  string `json:"alarm"`  // NOSPACE or CORRUPT, as etcd's tools print it
 	Member string `json:"member"` // hexadecimal
@@ -106,7 +106,7 @@ func statusOf(m keyspace) (s status) {
 	return s
 }
 
-// section is what the operator's port has of the door. keys returns the machine.
+// section is the door's part of the operator's port. keys returns the machine.
 func section(keys func() keyspace) admin.Section {
 	return admin.Section{
 		Status: func(context.Context) []admin.Field {

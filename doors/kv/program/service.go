@@ -72,7 +72,7 @@ func (s *settings) Service(c *serve.Common) (*serve.Service, error) {
 	return set.Service(c.Shares), nil
 }
 
-// Setup is a kv door and its workers, whichever flags it was set up by.
+// Setup is a kv door and its workers, built from Holdfast's or etcd's flags.
 type Setup struct {
 	// Places are where clients are served, none: the door is off.
 	Places []serve.Place
@@ -84,7 +84,7 @@ type Setup struct {
 	Compaction compact.Policy
 }
 
-// Service is what a server runs of it.
+// Service is its running part in a server.
 func (s *Setup) Service(share budget.Shares) *serve.Service {
 	r := &running{Setup: *s, ledger: share.Ledger}
 	r.Options.MaxAnswerBytes, r.Options.MaxFlightBytes, r.Options.MaxCallBytes = share.Of(claimAnswers), share.Flight, share.Of(claimCalls)
@@ -121,7 +121,7 @@ func (r *running) work(h *serve.Host) {
 	h.Go(r.leases.Run)
 	h.Go(expire.New(h.Node, r.nodes).Run)
 	h.Go(func() { compact.Run(h.Node, r.keys, r.Compaction, h.Log) })
-	if len(r.Places) > 0 { // else nobody counts here
+	if len(r.Places) > 0 { // else not counted here
 		h.Go(func() { refine.Run(h.Node, r.keys, h.Log) })
 	}
 }

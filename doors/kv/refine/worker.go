@@ -1,7 +1,7 @@
-// Package refine divides the blocks by which doors/kv/machine counts keys, so that a count soon after the start, or after many new keys, walks
+// Package refine divides the blocks by which doors/kv/machine counts keys. A count soon after the start, or after many new keys, then walks
 // few of them. It runs on every member that answers clients, leader or not, over that member's own memory: nothing of it is in the log.
 //
-// It decides nothing: which block is divided where, and that counts are exact all the time, is the machine's.
+// It decides nothing: the machine chooses the blocks and keeps the counts exact.
 package refine
 
 import (
@@ -22,7 +22,7 @@ const (
 	pause = time.Second
 )
 
-// member is what the worker needs of its node. *node.Node is the one.
+// member is the worker's view of its node. *node.Node is the one.
 type member interface {
 	Tasks() task.Runner
 	StoppedC() <-chan struct{}
@@ -39,7 +39,7 @@ var (
 	_ keys   = (*kvmachine.Machine)(nil)
 )
 
-// Run divides what there is to be divided until n stops. Call it once, on a goroutine of its own, after the machine was loaded.
+// Run divides large blocks until n stops. Call it once, on a goroutine of its own, after the machine was loaded.
 func Run(n member, m keys, log *slog.Logger) { run(n, m, pause, log) }
 
 func run(n member, m keys, pause time.Duration, log *slog.Logger) {

@@ -8,12 +8,11 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// access is how a request was admitted: because authentication is off (asked is false), or as root by the users and roles of a
-// revision.
+// access is how a request was admitted: because authentication is off (asked is false), or as root by the users and roles of a revision.
 //
-// The catalogue can change between judging and doing, and this member may be the last to hear of it. So a write carries the
-// revision into the log and is refused there if it is another by then, or if it carries none although authentication is on by
-// then; a read looks again when it is done (stands). In both cases the request is judged anew.
+// The catalogue can change between judging and doing, and this member may be the last to hear of it. So a write carries the revision into
+// the log. It is refused there if the revision has changed, or if authentication is on by then and it carries none. A read looks again when
+// it is done (stands). In both cases the request is judged anew.
 type access struct {
 	asked    bool
 	revision uint64

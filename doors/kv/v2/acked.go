@@ -28,8 +28,8 @@ func (h *Handler) raftIndex(s *scratch, st *node.Status) uint64 {
 	return st.Commit
 }
 
-// archived returns true once all is archived that a watch can have on its queue, false if that takes longer than the watch may, or the
-// server stops.
+// archived returns true once every event that a watch can have queued is archived. It returns false if that takes longer than the watch may
+// last, or the server stops.
 func (h *Handler) archived(over time.Time) bool {
 	if h.node.ArchivedIndex() >= h.node.ReadIndex() {
 		return true

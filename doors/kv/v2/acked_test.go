@@ -34,7 +34,7 @@ func TestAnswersOfAnArchiveSessionWaitForTheArchive(t *testing.T) {
 	if a := archive.held("POST /v2/keys/dir value=1"); a.status != 201 {
 		t.Error(a)
 	}
-	// A refusal tells what is there, so it waits as well.
+	// A refusal tells the state of the key, so it waits as well.
 	commit.do("PUT /v2/keys/a value=2")
 	if a := archive.held("PUT /v2/keys/a?prevValue=1 value=3"); a.status != 412 {
 		t.Error(a)
@@ -50,7 +50,7 @@ func TestAnswersOfAnArchiveSessionWaitForTheArchive(t *testing.T) {
 			t.Errorf("%s shows the entry %s, %d is archived (%v)", read, got.header.Get("X-Raft-Index"), commit.node.ArchivedIndex(), err)
 		}
 	}
-	// What is about the members is answered while the archive is away.
+	// Calls about the members are answered while the archive is away.
 	commit.do("PUT /v2/keys/a value=last")
 	for _, read := range []string{"GET /v2/members", "GET /v2/machines", "GET /v2/stats/self"} {
 		if a := archive.do(read); a.status != 200 {

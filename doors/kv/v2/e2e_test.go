@@ -234,8 +234,8 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// A member that has not heard of "auth enable" yet, or of a change of users, lets nothing through that was not judged by what
-// holds: the log knows, and by the time it has refused a write this member knows too.
+// A member may not have heard of "auth enable" yet, or of a change of users. It lets nothing through that the present catalogue has not
+// judged: the log knows, and once it has refused a write this member knows too.
 func TestAMemberThatHasNotHeard(t *testing.T) {
 	t.Parallel()
 	var s *server
@@ -290,7 +290,7 @@ func TestAMemberThatHasNotHeard(t *testing.T) {
 	if s.handler.hub.waiting() != 0 {
 		t.Error("a watch that was not let in waits")
 	}
-	// Root's own requests are judged anew until they are judged by what holds; nobody notices.
+	// Root's own requests are judged anew until they are judged by the present catalogue; the client does not notice.
 	admin(eident.Part{RoleAdd: &eident.RoleAdd{Name: "r"}})
 	for i, line := range []string{"PUT /v2/keys/r value=v", "GET /v2/keys/r ", "POST /v2/keys/q value=v", "DELETE /v2/keys/r "} {
 		behind.Store(int32(2 + i))
@@ -298,7 +298,7 @@ func TestAMemberThatHasNotHeard(t *testing.T) {
 			t.Errorf("root, %s: %s", line, a)
 		}
 	}
-	// What the leader's worker removes needs nobody's permission.
+	// Removals by the leader's worker need no user's permission.
 	for end := time.Now().Add(wait.Limit(t)); as(eident.Root, "GET /v2/keys/k ").status != 404; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("a key with a TTL does not expire while authentication is on")

@@ -86,7 +86,7 @@ func (h *Handler) refused(ctx *fasthttp.RequestCtx, s *scratch, code int, cause 
 	ctx.SetBody(s.body)
 }
 
-// failed answers with what an error means to a client.
+// failed answers with the client's form of an error.
 func (h *Handler) failed(ctx *fasthttp.RequestCtx, s *scratch, err error) {
 	var r *v2part.Refusal
 	if errors.As(err, &r) {

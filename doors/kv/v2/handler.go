@@ -21,9 +21,9 @@ import (
 
 // Options tune a Handler. The zero value is etcd's defaults, without users.
 type Options struct {
-	// Catalogue reports whether users must show who they are, and the revision of users and roles that this is read from; nil:
-	// never. Once they must, only HTTP Basic of a user for whom RootBasic says true, and at which revision, is let in: v2 has no
-	// users of its own here.
+	// Catalogue reports whether users must show who they are, and the revision of users and roles that this is read from; nil: never. With
+	// authentication on, only HTTP Basic of a user with RootBasic true, at the returned revision, is let in. v2 has no users of its own
+	// here.
 	Catalogue func() (authEnabled bool, revision uint64)
 	RootBasic func(host, user, password string) (revision uint64, ok bool)
 	// Resume serves further requests on a connection on which a watch has ended; it owns the connection and may block. Give
@@ -62,7 +62,7 @@ func (o *Options) fill() {
 	}
 }
 
-// member is what the handler needs of its node. *node.Node is the one; tests put a member without a log in its place.
+// member is the handler's view of its node. *node.Node is the one; tests put a member without a log in its place.
 type member interface {
 	Propose(ctx context.Context, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
 	Linearize(ctx context.Context) error
@@ -138,8 +138,8 @@ var (
 	authPrefix    = []byte("/v2/auth")
 )
 
-// Handle answers one request. A watch that has to wait takes the connection from the server (fasthttp's hijacking), so that
-// no worker of it is held; everything else is answered when Handle returns.
+// Handle answers one request. A watch that has to wait takes the connection from the server (fasthttp's hijacking), so that it holds no
+// worker. Everything else is answered when Handle returns.
 func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 	if w := h.serve(ctx); w != nil {
 		h.hijack(ctx, w)

@@ -13,7 +13,7 @@ import (
 // from the last index it has.
 const maxQueued = 100 // events per watch, as in etcd
 
-// reader is what the hub reads of the machine.
+// reader is the hub's view of the machine.
 type reader interface {
 	Index() uint64
 	Recent(after uint64) (evs []*v2machine.Event, index uint64, ok bool, changed <-chan struct{})
@@ -84,9 +84,8 @@ func (h *hub) waiting() int {
 	return h.count
 }
 
-// add begins w, which waits for the first event (a stream: all events) from since on, 0 = from the next one on. If the history
-// has one already that is handed out at once: first is the event then, and w is registered only if it is a stream. index is the
-// machine's when the watch began.
+// add begins w, which waits for the first event (a stream: all events) from since on, 0 = from the next one on. An event already in the
+// history is returned at once as first, and w is registered only if it is a stream. index is the machine's when the watch began.
 func (h *hub) add(w *watch, since uint64) (first *v2machine.Event, index uint64, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -101,8 +100,8 @@ func (h *hub) add(w *watch, since uint64) (first *v2machine.Event, index uint64,
 	} else if first, index, err = h.machine.Scan(since, w.inHistory); err != nil {
 		return nil, index, err
 	}
-	// What the hub hands out next is at or before index + 1, so nothing falls between the history and the hub; what it
-	// hands out up to index was looked at above.
+	// The hub's next event is at or before index + 1, so nothing falls between the history and the hub. Its events up to index were looked
+	// at above.
 	w.from = max(index+1, since)
 	if first != nil {
 		if !w.stream {
@@ -136,9 +135,8 @@ func (h *hub) add(w *watch, since uint64) (first *v2machine.Event, index uint64,
 	return first, index, nil
 }
 
-// queueHistory puts what the history has for a stream on its queue, up to what the queue holds, and returns from where on
-// the hub goes on. The original hands out the first event only and then nothing; a client that streams from an index wants
-// all of them.
+// queueHistory fills a stream's queue from the history as far as it has room, and returns the index from which the hub continues. The
+// original sends the first event only and then nothing; a client that streams from an index wants all of them.
 func (h *hub) queueHistory(w *watch, first *v2machine.Event, index uint64) (from uint64, err error) {
 	for e := first; e != nil && e.Index() <= index; {
 		if !w.push(newNotice(e), h) {
@@ -240,8 +238,8 @@ func (h *hub) hand(from uint64, evs []*v2machine.Event, index uint64, ok bool) {
 	}
 }
 
-// match gives one event to the watches it concerns: at its path; recursive ones above it, unless a hidden name lies between;
-// and if a directory is gone, those at what it held. The caller holds mu.
+// match gives one event to the watches it concerns: those at its path, and recursive ones above it, unless a hidden name lies between. If a
+// directory is removed, it also concerns the watches below it. The caller holds mu.
 func (h *hub) match(e *v2machine.Event) {
 	path := e.Node.Path
 	var n *notice
@@ -283,9 +281,9 @@ func removesDir(e *v2machine.Event) bool {
 	return (e.Action == v2machine.Delete || e.Action == v2machine.Expire) && e.HasPrev && e.Prev.Dir
 }
 
-// inHistory reports whether an event of the history is one w waits for. It is etcd's rule, which differs from that for
-// watches that wait already: a recursive watch sees hidden nodes here, and a directory that is gone concerns every watch whose path
-// begins with its name, "/ab/c" when "/a" is gone (etcd 3.4 compares without a slash; EventHistory.scan).
+// inHistory reports whether an event of the history is one w waits for. It is etcd's rule, which differs from that for watches already
+// waiting. A recursive watch sees hidden nodes here. A removed directory concerns every watch whose path begins with its name, "/ab/c" for
+// "/a" (etcd 3.4 compares without a slash; EventHistory.scan).
 func (w *watch) inHistory(e *v2machine.Event) bool {
 	if e.Refresh {
 		return false

@@ -12,8 +12,8 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// appendString appends a JSON string. What could end a script in a web page is escaped, and what is not UTF-8 becomes
-// U+FFFD, as in the original.
+// appendString appends a JSON string. Characters that could end a script in a web page are escaped, and invalid UTF-8 becomes U+FFFD, as in
+// the original.
 func appendString(dst, s []byte) []byte {
 	dst = append(dst, '"')
 	start := 0

@@ -38,7 +38,7 @@ func (h *Handler) keys(ctx *fasthttp.RequestCtx, s *scratch, path, query []byte)
 	if !read && !ctx.IsPut() && !allow(ctx, "HEAD,GET,PUT,POST,DELETE") {
 		return nil
 	}
-	if h.node.Status().Learner { // as in v3; etcd 3.4 has no such rule for v2 and answers with whatever the learner has
+	if h.node.Status().Learner { // as in v3; etcd 3.4 has no such rule for v2 and answers from the learner's state
 		h.failed(ctx, s, errLearner)
 		return nil
 	}
@@ -219,7 +219,7 @@ func (h *Handler) write(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acc
 	return true
 }
 
-// part turns a write into a command part. Which parameters go before which others is etcd's choice.
+// part turns a write into a command part. The precedence of the parameters is etcd's choice.
 func part(ctx *fasthttp.RequestCtx, r *request, path []byte) v2part.Part {
 	p := v2part.Part{Path: path, Value: r.get(pValue), Dir: r.dir, Refresh: r.refresh, HasTTL: r.hasTTL, TTL: r.ttl}
 	compares := r.prevIndex > 0 || len(r.get(pPrevValue)) > 0

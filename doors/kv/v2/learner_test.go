@@ -16,8 +16,8 @@ func (l asLearner) Status() node.Status {
 	return s
 }
 
-// A learner says who is there and how it fares, and neither reads, watches, writes nor changes members: a client goes on to the
-// next member at a 503, and v3 does the same.
+// A learner answers about members and health, and neither reads, watches, writes nor changes members. A client goes on to the next member
+// at a 503, and v3 does the same.
 func TestALearnerServesNoKeys(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{})

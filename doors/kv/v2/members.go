@@ -119,7 +119,7 @@ func (h *Handler) changeMember(ctx *fasthttp.RequestCtx, s *scratch, text string
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 }
 
-// memberError answers with what went wrong with a change of members.
+// memberError answers with the error of a change of members.
 func (h *Handler) memberError(ctx *fasthttp.RequestCtx, s *scratch, err error, id string) {
 	switch {
 	case errors.Is(err, node.ErrPeerAddrExists):

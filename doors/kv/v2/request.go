@@ -66,7 +66,7 @@ func paramOf(name []byte) (param, bool) {
 	return 0, false
 }
 
-// request is what a client asked for below /v2/keys. Its bytes belong to the request it was read from.
+// request is a client's request below /v2/keys. Its bytes belong to the request it was read from.
 type request struct {
 	raw   [paramCount][]byte
 	given [paramCount]bool
@@ -164,8 +164,7 @@ func (r *request) parameters(text, mem []byte) ([]byte, badRequest) {
 	return mem, badRequest{}
 }
 
-// unescape decodes a name or value; what needs decoding is appended to mem. A semicolon is refused: older servers took it
-// for a separator.
+// unescape decodes a name or value; decoded text is appended to mem. A semicolon is refused: older servers took it for a separator.
 func unescape(b, mem []byte) (out, _ []byte, ok bool) {
 	i := bytes.IndexAny(b, "%+;")
 	if i < 0 {
@@ -191,7 +190,7 @@ func unescape(b, mem []byte) (out, _ []byte, ok bool) {
 	return mem[start:len(mem):len(mem)], mem, true
 }
 
-// brokenForm says what is wrong with a form, in the words of the library etcd uses.
+// brokenForm describes the fault of a form, in the words of the library etcd uses.
 func brokenForm(text []byte) string {
 	if _, err := url.ParseQuery(string(text)); err != nil {
 		return err.Error()

@@ -37,8 +37,8 @@ func (s *server) flood(n int, part func(i int) *v2part.Part) {
 	wg.Wait()
 }
 
-// quickest is the least CPU time of several runs of fn: work that fn itself has grown is in every run, what else this process does is not, and
-// what other processes do is in none.
+// quickest is the least CPU time of several runs of fn. Work that fn itself has grown is in every run, other work of this process is not,
+// and other processes' work is in none.
 func quickest(times int, fn func()) time.Duration {
 	best := time.Duration(math.MaxInt64)
 	for range times {
@@ -86,8 +86,8 @@ func TestOverwrittenKeyDoesNotSlowItsDirectory(t *testing.T) {
 	}
 }
 
-// TestManyKeysExpireAtOnce: a hundred thousand keys whose time is up in the same second go in many small commands, and a put
-// gets its turn between them.
+// TestManyKeysExpireAtOnce: a hundred thousand keys whose time is up in the same second go in many small commands. A put gets its turn
+// between them.
 func TestManyKeysExpireAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("100,000 writes: not in the short unit tests, runs in make test")

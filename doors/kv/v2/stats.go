@@ -9,7 +9,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/node"
 )
 
-// storeStats answers /v2/stats/store: what this process has done with v2 keys since it started.
+// storeStats answers /v2/stats/store: this process's operations on v2 keys since it started.
 func (h *Handler) storeStats(ctx *fasthttp.RequestCtx, s *scratch) {
 	if !allow(ctx, "GET") {
 		return
@@ -39,7 +39,7 @@ func (h *Handler) storeStats(ctx *fasthttp.RequestCtx, s *scratch) {
 	h.json(ctx, s, fasthttp.StatusOK)
 }
 
-// selfStats answers /v2/stats/self. What etcd counts of its own peer protocol is 0 here: there is none.
+// selfStats answers /v2/stats/self. etcd's counters of its own peer protocol are 0 here: there is none.
 func (h *Handler) selfStats(ctx *fasthttp.RequestCtx, s *scratch) {
 	if !allow(ctx, "GET") {
 		return
@@ -61,8 +61,8 @@ func (h *Handler) selfStats(ctx *fasthttp.RequestCtx, s *scratch) {
 	h.json(ctx, s, fasthttp.StatusOK)
 }
 
-// leaderStats answers /v2/stats/leader. Latencies are in milliseconds, as in etcd, and of entries until the follower says that
-// it has them on disk (etcd times its own sending); "success" counts what was timed, "fail" what found no connection.
+// leaderStats answers /v2/stats/leader. Latencies are in milliseconds, as in etcd. They last until the follower reports the entries on disk
+// (etcd times its own sending). "success" counts timed entries, "fail" entries without a connection.
 func (h *Handler) leaderStats(ctx *fasthttp.RequestCtx, s *scratch) {
 	if !allow(ctx, "GET") {
 		return

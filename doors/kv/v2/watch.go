@@ -24,7 +24,7 @@ type watch struct {
 	registered        bool   // guarded by hub.mu
 	archived          bool   // it sends what is archived
 
-	// What its answer begins with.
+	// The beginning of its answer.
 	head      []byte
 	http11    bool
 	keepAlive bool
@@ -83,8 +83,8 @@ func (w *watch) unpin(h *hub, queue []*notice) {
 	}
 }
 
-// watch begins a watch. It returns nil and true if it is answered, by an event of the history or an error, and false if the
-// request must be judged anew. A watch that has begun goes on whatever becomes of users, as in v3.
+// watch begins a watch. It returns nil and true if the request is answered, by an event of the history or an error. It returns false if the
+// request must be judged anew. A begun watch goes on after changes of users, as in v3.
 func (h *Handler) watch(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a access) (_ *watch, done bool) {
 	w := &watch{path: string(path), recursive: s.req.recursive, stream: s.req.stream, archived: s.session.Waits()}
 	h.machine.Stats().WatchRequests.Add(1)
@@ -94,7 +94,7 @@ func (h *Handler) watch(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acc
 		h.hub.remove(w)
 		return nil, false
 	case err == nil && w.archived:
-		err = ack.Read(h.bounded(), h.node) // its index, and what the history has
+		err = ack.Read(h.bounded(), h.node) // its index, and its answer from the history
 	}
 	switch {
 	case err != nil:
@@ -115,8 +115,8 @@ func (h *Handler) watch(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acc
 	return w, true
 }
 
-// appendSet appends the headers that were set on an answer before this package got the request: those that allow a page of another origin to
-// read it. How the answer is framed, and what of, is the watch's own.
+// appendSet appends the headers that were set on an answer before this package got the request. They allow a page of another origin to read
+// it. The watch itself sets the framing and the content type.
 func appendSet(dst []byte, h *fasthttp.ResponseHeader) []byte {
 	for name, value := range h.All() {
 		switch string(name) {
@@ -148,9 +148,9 @@ var longAgo = time.Unix(1, 0)
 // writeTimeout bounds one write to a watcher, which may have stopped reading.
 const writeTimeout = 10 * time.Second
 
-// follow answers w on c until it is over, and reports whether the connection can serve further requests. Its goroutine
-// spends its life reading from the connection, because that is how a client that leaves is noticed; the hub wakes it by moving
-// the read deadline. So a watch takes one goroutine with a small stack and no worker of the server.
+// follow answers w on c until it is over, and reports whether the connection can serve further requests. Its goroutine spends its life
+// reading from the connection, because that reveals a client that leaves. The hub wakes it by moving the read deadline. So a watch takes
+// one goroutine with a small stack and no worker of the server.
 func (h *Handler) follow(c net.Conn, w *watch) (resumable bool) {
 	defer h.hub.remove(w)
 	w.mu.Lock()
@@ -178,7 +178,7 @@ func (h *Handler) follow(c net.Conn, w *watch) (resumable bool) {
 		for i, n := range queue {
 			event := n.encoded()
 			buf = w.beginChunk(buf, len(event))
-			if len(buf)+len(event) > longestCopy { // the hub counts what is queued, and nobody counts a copy
+			if len(buf)+len(event) > longestCopy { // the hub counts the queued bytes, but a copy is not counted
 				if !send(c, buf) || !send(c, event) {
 					w.unpin(h.hub, queue[i:])
 					return false
@@ -223,7 +223,7 @@ func (h *Handler) follow(c net.Conn, w *watch) (resumable bool) {
 // longestCopy is how much of the answer is put together for one write. A longer event is written as it is.
 const longestCopy = 4 << 10
 
-// send writes to a watcher, and reports whether it takes what is written.
+// send writes to a watcher, and reports whether it takes the bytes.
 func send(c net.Conn, b []byte) bool {
 	if len(b) == 0 {
 		return true

@@ -7,8 +7,8 @@ import (
 	kvmachine "github.com/holdfastdb/holdfast/doors/kv/machine"
 )
 
-// Batch is events that go out together: those of one revision that concern one group, shared by its watchers, or a piece of what one
-// watcher has missed, of whole revisions in order. Everything but refs and the encodings is immutable.
+// Batch is events that go out together. They are those of one revision for one group, shared by its watchers, or a piece of one watcher's
+// backlog, of whole revisions in order. Everything but refs and the encodings is immutable.
 type Batch struct {
 	Revision      int64 // of the last event
 	Events        []kvmachine.Event
@@ -55,7 +55,7 @@ type Encoder interface {
 	Encode(events []kvmachine.Event, withPrev bool) []byte
 }
 
-// Encoding returns what enc makes of all events of b. It is made once for all watchers of the group: nobody may change it.
+// Encoding returns enc's encoding of all events of b. It is made once for all watchers of the group and must not be changed.
 func (b *Batch) Encoding(withPrev bool, enc Encoder) []byte {
 	e := &b.encodings[0]
 	if withPrev {

@@ -21,7 +21,7 @@ type fakeEvents struct {
 	ring      int // how many of the newest events the ring holds
 	changed   chan struct{}
 	rnd       func(n int) int
-	// during is called, if it is set, while history is read, which holds no lock: whatever can happen meanwhile.
+	// during is called, if it is set, while history is read, which holds no lock: anything can happen meanwhile.
 	during func()
 	// asked is called, if it is set, once: after the next question for the revision.
 	asked func()

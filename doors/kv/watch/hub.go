@@ -1,7 +1,6 @@
-// Package watch brings events to those who watch keys: a Hub matches what is applied against all watchers, a Stream brings one client
-// its events in order, from the hub, the ring of recent events or the store's history, however slowly it reads.
-//
-// It knows neither gRPC's messages nor users: who may watch what, and how an event looks on the wire, is the door's.
+// Package watch brings events to watchers of keys. A Hub matches the applied changes against all watchers. A Stream brings one client its
+// events in order, from the hub, the ring of recent events or the store's history, however slowly it reads. It knows neither gRPC's
+// messages nor users: the door judges permissions and encodes events.
 package watch
 
 import (
@@ -24,8 +23,8 @@ const (
 type limits struct {
 	// farBehind is how many revisions a watcher must lack for anything better than looking at each of them to be worth its while.
 	farBehind int64
-	// tryChanges is how many changes a writer walks in history for a range before it knows whether to go on, and sparse of how many
-	// one has to concern the watcher for that.
+	// tryChanges is the number of changes a writer walks in history for a range before it decides whether to go on. It stops if fewer than
+	// one in sparse concerned the watcher.
 	tryChanges, sparse int
 	// scanChanges bounds one piece of a scan, and with it how long a View is kept.
 	scanChanges int
@@ -33,14 +32,14 @@ type limits struct {
 
 var defaultLimits = limits{farBehind: 256, tryChanges: 256, sparse: 16, scanChanges: 4096}
 
-// Hub hands the events of applied commands to watchers. One goroutine (Run) reads the machine's ring of recent events,
-// matches each revision against the watchers in the hub and puts one shared batch on the queue of each that it concerns.
-// It never waits for a watcher and Apply never waits for it.
+// Hub hands the events of applied commands to watchers. One goroutine (Run) reads the machine's ring of recent events and matches each
+// revision against the watchers in the hub. It puts one shared batch on the queue of each that it concerns. It never waits for a watcher
+// and Apply never waits for it.
 //
-// A watcher is either in the hub (it has, or has queued, everything up to seen) or it lags. Then the stream's writer reads the ring or
-// the history from where the watcher stands and puts it back once it has caught up; if little of what is there concerns it, that
-// is found out for all such watchers together, by a scan (scan.go). Queues hold
-// references to events the ring made; pinned bounds what they keep alive after the ring has moved on.
+// A watcher is either in the hub (it has, or has queued, everything up to seen) or it lags. Then the stream's writer reads the ring or the
+// history from the watcher's position and puts it back once it has caught up. If few changes concern it, a scan walks them for all such
+// watchers together (scan.go). Queues hold references to events the ring made; pinned bounds what they keep alive after the ring has moved
+// on.
 type Hub struct {
 	kv        Reader
 	maxPinned int64 // bytes of events on all queues together, each counted once
@@ -62,7 +61,7 @@ type Hub struct {
 type Counts struct {
 	Streams, Watchers meter.Gauge   // there are
 	Pending           meter.Gauge   // events on queues, once per queue
-	Events            meter.Counter // sent, as whoever sends them has counted
+	Events            meter.Counter // sent, as counted by the senders
 }
 
 // Slow is how many watchers are not in the hub: they catch up, or have only just come.
@@ -72,7 +71,7 @@ func (h *Hub) Slow() int64 {
 	return max(h.Counts.Watchers.Load()-int64(h.live.members), 0)
 }
 
-// Reader is what the hub reads of the kv machine, by the contract in doors/kv/machine.
+// Reader is the hub's view of the kv machine, by the contract in doors/kv/machine.
 type Reader interface {
 	Revision() (current, compacted int64)
 	Recent(after int64) (evs []kvmachine.Event, upTo int64, ok bool, changed <-chan struct{})
@@ -164,8 +163,7 @@ func (h *Hub) match(events []kvmachine.Event) {
 	h.live.match(events, func(g *group, hits []kvmachine.Event) { h.push(g, newBatch(hits), h.lag) })
 }
 
-// push queues b for the watchers of g, and calls full with those that have no room and b's revision: they leave g, so it is walked
-// from the end.
+// push queues b for the watchers of g. It calls full with those without room and b's revision; they leave g, so it is walked from the end.
 func (h *Hub) push(g *group, b *Batch, full func(w *Watcher, next int64)) {
 	b.refs.Store(1) // ours, so that b is not given back while it is being handed out
 	h.pinned.Add(b.bytes)
@@ -174,8 +172,8 @@ func (h *Hub) push(g *group, b *Batch, full func(w *Watcher, next int64)) {
 		if b.Revision < w.min || w.filters(b) {
 			continue
 		}
-		// What is queued anywhere counts against pinned, so with a full budget nothing more is queued at all: each
-		// stream then reads from history at the pace of its client.
+		// Everything queued counts against pinned, so with a full budget no more is queued at all. Each stream then reads from history at
+		// the pace of its client.
 		if !w.stream.enqueue(w, b, h.pinned.Load() <= h.maxPinned) {
 			full(w, b.Revision)
 		}
@@ -195,8 +193,8 @@ func (h *Hub) lagAll(from int64) {
 	}
 }
 
-// join takes w into the hub if it has everything before revision next delivered or on its way; false means that it must
-// catch up first. w.lagging ends with it.
+// join puts w into the hub if it has everything before revision next delivered or in flight; false means that it must catch up first.
+// w.lagging ends with it.
 func (h *Hub) join(w *Watcher, next int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 // pinnedInTests is what slow watchers may keep in memory.
 const pinnedInTests = 16 << 20
 
-// TestWatchersMissAndRepeatNothing runs watchers of every sort, some slow, some cancelled, against a writer, with a ring
-// so small that all of them fall back to history now and then, and compares with what they should have seen.
+// TestWatchersMissAndRepeatNothing runs watchers of every sort, some slow, some cancelled, against a writer. The ring is so small that all
+// of them fall back to history now and then. It compares with the expected events.
 func TestWatchersMissAndRepeatNothing(t *testing.T) {
 	t.Parallel()
 	const revisions = 3000

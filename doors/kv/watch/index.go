@@ -2,7 +2,7 @@ package watch
 
 import kvmachine "github.com/holdfastdb/holdfast/doors/kv/machine"
 
-// index is a set of watchers by what they watch. It belongs to whoever holds the hub's mutex. A watcher is in one index at most.
+// index is a set of watchers by watched key or range. It belongs to the holder of the hub's mutex. A watcher is in one index at most.
 type index struct {
 	members int
 	keys    map[string]*group

@@ -16,10 +16,10 @@ var (
 	seed = flag.Uint64("watch.seed", 1, "first seed of the model test of watches")
 )
 
-// TestAgainstANaiveWatcher lets one goroutine do in a random order what a hub, its scan, and the writers and readers of streams do, each
-// step while the others stand anywhere: watchers of keys, narrow and wide ranges that begin in the past and in the future, some with
-// filters, cancels, compactions, a ring that holds little, queues and a budget that are soon full. What each is sent is what a naive watcher
-// finds in the list of all events, in whole revisions; progress is told of nothing that was not sent; and nothing is left behind.
+// TestAgainstANaiveWatcher lets one goroutine take the steps of a hub, its scan, and the writers and readers of streams. The order is
+// random, each while the others stand anywhere. Watchers are of keys, narrow and wide ranges that begin in the past and in the future, some
+// with filters. There are cancels, compactions, a ring that holds little, queues and a budget that are soon full. Each gets the events that
+// a naive watcher finds in the list of all events, in whole revisions. Progress is told of no unsent event, and nothing is left behind.
 func TestAgainstANaiveWatcher(t *testing.T) {
 	t.Parallel()
 	ways := map[string]int{}
@@ -183,7 +183,7 @@ func (x *naive) end(w *naiveWatch) {
 	}
 }
 
-// scan carries the scan on by a piece and reports whether anybody takes part.
+// scan carries the scan on by a piece and reports whether any watcher takes part.
 func (x *naive) scan() bool {
 	if x.scans || !x.h.admit() { // there is one
 		return false

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Owed says what streams have taken and not given back, "" if nothing: streams and watchers there are, and the events on their queues. When
+// Owed names the resources that streams have not given back, "" if none: open streams and watchers, and the events on their queues. When
 // every stream has been closed it is "". Any goroutine.
 func (h *Hub) Owed() string {
 	var all []string

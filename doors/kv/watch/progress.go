@@ -42,13 +42,13 @@ func (st *Stream) sendProgress() error {
 	return st.sink.Answer(&Answer{ID: Broadcast, Revision: revision})
 }
 
-// reached reports whether revision is progress for w, which is in the hub. Before the revision a watch was asked to begin at there
-// is none, not even right before it, as in etcd: a client that resumed from such a report would begin earlier than it asked to.
-// hub.mu is held.
+// reached reports whether revision is progress for w, which is in the hub. There is none before the revision at which a watch was asked to
+// begin, not even right before it, as in etcd. A client that resumed from such a report would begin earlier than it asked to. hub.mu is
+// held.
 func (w *Watcher) reached(revision int64) bool { return w.Start <= revision && w.min <= revision+1 }
 
-// wantsTicks is asked each time the stream has nothing to do, that is after each event of a quiet stream: looking at all watchers there
-// was most of what an event cost beside ten thousand of them.
+// wantsTicks is asked each time the stream becomes idle, that is after each event of a quiet stream. Looking at all watchers there was most
+// of an event's cost beside ten thousand of them.
 func (st *Stream) wantsTicks() bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 )
 
-// rangeTree finds the watched ranges that contain a key: a treap ordered by the ranges' starts in which every node knows
-// the furthest end below it, so that a search skips what ends too early. Thousands of watchers of one range are one
-// node. It is owned by whoever owns the hub's mutex.
+// rangeTree finds the watched ranges that contain a key. It is a treap ordered by the ranges' starts in which every node knows the furthest
+// end below it. So a search skips ranges that end too early. Thousands of watchers of one range are one node. It is owned by the holder of
+// the hub's mutex.
 type rangeTree struct{ root *rangeNode }
 
 type rangeNode struct {

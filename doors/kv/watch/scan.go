@@ -8,15 +8,13 @@ import (
 	kvmachine "github.com/holdfastdb/holdfast/doors/kv/machine"
 )
 
-// A range that has been quiet for long is found out by walking everything that happened elsewhere. One scan does that for all watchers
-// of such ranges: it goes through what happened once, from the watcher that is the furthest behind to what is current, and queues
-// for each what concerns it, as the hub does with what is new. A watcher takes part when its stream's writer has seen that of many
-// changes few concern it (Stream.catchUp); one with many events is better served by its writer, at the pace of its client. It leaves
-// with the hub's members at the end of a round, or before, when its queue is full or something fails: then its writer goes on from
-// there, and may come back for the next round.
-//
-// Rejected: a scan for each watcher, since a thousand of them walk the same history a thousand times; one that waits for a client,
-// since it would hold up all others.
+// To catch up on a range that has long been quiet, all changes elsewhere must be walked. One scan does that for all watchers of such
+// ranges. It walks the changes once, from the watcher furthest behind to the present. It queues for each watcher its events, as the hub
+// does with new ones. A watcher takes part when its stream's writer has seen that few of many changes concern it (Stream.catchUp). One with
+// many events is better served by its writer, at the pace of its client. It leaves to the hub at the end of a round, or before, when its
+// queue is full or an error occurs. Then its writer goes on from there, and may come back for the next round. Rejected: a scan for each
+// watcher, since a thousand of them walk the same history a thousand times. Also rejected: a scan that waits for a client, since it would
+// hold up all others.
 type scan struct {
 	index               // those that take part in the round
 	at    int64         // the next revision the round looks at
@@ -40,7 +38,7 @@ func (h *Hub) scanFor(w *Watcher, next int64) {
 	}
 }
 
-// runScan scans whenever somebody takes part, until stop is closed.
+// runScan scans while watchers take part, until stop is closed.
 func (h *Hub) runScan(stop <-chan struct{}) {
 	for {
 		select {
@@ -59,9 +57,9 @@ func (h *Hub) runScan(stop <-chan struct{}) {
 	}
 }
 
-// admit lets those who have come take part before the next piece is read, if the round has not passed what they lack, and begins a new
-// round when one has ended. It reports whether anybody takes part. Never while a piece is read: what is wanted of that is judged
-// for those that take part when it begins.
+// admit adds new watchers before the next piece is read, if the round has not passed the changes they lack. It begins a new round when one
+// has ended, and reports whether any watcher takes part. It is not called while a piece is read: the watchers of a piece are fixed when it
+// begins.
 func (h *Hub) admit() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -88,7 +86,7 @@ func (h *Hub) admit() bool {
 
 // scanPiece carries the round on by a piece.
 func (h *Hub) scanPiece() {
-	s, at := &h.scan, h.scan.at // nobody else moves it
+	s, at := &h.scan, h.scan.at // only this goroutine moves it
 	current, compacted := h.kv.Revision()
 	switch {
 	case at < compacted:
@@ -125,7 +123,7 @@ func (h *Hub) scanPiece() {
 		var one []kvmachine.Event
 		one, events = ofOneRevision(events)
 		s.match(one, func(g *group, hits []kvmachine.Event) {
-			// A copy: what is queued must not keep all that was read with it in memory.
+			// A copy: queued events must not keep the whole read in memory.
 			h.push(g, newBatch(copied(hits)), h.giveBack)
 		})
 	}
@@ -150,7 +148,7 @@ func (h *Hub) overtaken(compacted int64) {
 	h.scan.at = compacted
 }
 
-// joinScanned ends a round that has come to revision at: nothing but what the hub has yet to see is left, unless it was quicker.
+// joinScanned ends a round that has come to revision at: only changes that the hub has yet to see are left, unless it was quicker.
 func (h *Hub) joinScanned(at int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

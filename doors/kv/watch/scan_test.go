@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// scanned is a hub over a hundred quiet revisions with a watcher of [a, b) that the scan has, at a stream nobody writes.
+// scanned is a hub over a hundred quiet revisions with a watcher of [a, b) that the scan has, at a stream without a writer.
 func scanned(t *testing.T) (*fakeEvents, *Hub, *Stream, *Watcher) {
 	f := newFakeEvents(1)
 	for range 100 {

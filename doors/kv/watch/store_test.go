@@ -32,8 +32,8 @@ func (c *counted) HistoryOf(from, to int64, maxBytes, maxChanges int, wanted fun
 }
 
 // TestQuietWatchersResumeOverTheRealStore: hundreds of watchers of quiet keys and prefixes, and some of busy ones, resume over thousands of
-// changes of others while more come and old ones are compacted. Each is sent what happened, progress is answered behind that, and history
-// is walked a few times for all of them, not once for each.
+// changes of others. More come meanwhile and old ones are compacted. Each gets its events, progress is answered behind that, and history is
+// walked a few times for all of them, not once for each.
 func TestQuietWatchersResumeOverTheRealStore(t *testing.T) {
 	t.Parallel()
 	const quiet, changes, after = 200, 12_000, 2_000
@@ -100,7 +100,7 @@ func TestQuietWatchersResumeOverTheRealStore(t *testing.T) {
 		}
 	}
 	wait.Until(t, "all to be in the hub", func() bool { return h.Slow() == 0 })
-	apply(&kvpart.Part{Compact: &kvpart.Compact{Revision: 1200}}) // what nobody lacks any more
+	apply(&kvpart.Part{Compact: &kvpart.Compact{Revision: 1200}}) // revisions that no watcher lacks any more
 	write(100, 5)
 	last, _ := m.Revision()
 	for _, x := range all {

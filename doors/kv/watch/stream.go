@@ -6,9 +6,8 @@ import (
 	"sync"
 )
 
-// Stream is the watchers of one client stream and their way out. The receiving goroutine adds and cancels watchers,
-// the hub queues batches, and one writer goroutine (Write) sends: it alone talks to the client, so what it takes from a
-// queue is what the client hears next.
+// Stream is the watchers of one client stream and their way out. The receiving goroutine adds and cancels watchers, the hub queues batches,
+// and one writer goroutine (Write) sends. Only the writer talks to the client, so it alone fixes the order of events.
 type Stream struct {
 	hub     *Hub
 	sink    Sink
@@ -28,14 +27,14 @@ type Stream struct {
 // Sink is where a stream's answers go: a client, or a lock that waits for a key to be deleted.
 type Sink interface {
 	// Ready waits until a message with n bytes of events may be made, and has room for it and no more. Events waits for nothing then. Until
-	// it returns, what is to be sent stays on the watcher's queue, which is bounded, or in the store.
+	// it returns, the events stay on the watcher's queue, which is bounded, or in the store.
 	Ready(ctx context.Context, n int64) error
 	Answer(a *Answer) error
 	// Events delivers whole revisions up to and including upTo, in order.
 	Events(w *Watcher, batches []*Batch, upTo int64) error
 }
 
-// Answer is what a client is told of a watch, other than events.
+// Answer is a message about a watch to its client, other than events.
 type Answer struct {
 	ID                int64 // Broadcast: of all watches of the stream
 	Created, Canceled bool
@@ -120,7 +119,7 @@ func (st *Stream) Cancel(id int64) bool {
 	if w == nil {
 		return false
 	}
-	st.hub.drop(w) // afterwards: what is gone does not join any more
+	st.hub.drop(w) // afterwards: a removed watcher does not join any more
 	return true
 }
 
@@ -220,7 +219,7 @@ func (st *Stream) handOver(w *Watcher) bool {
 	return true
 }
 
-// takeBack has w, which the scan has let go, catch up from revision next on once its queue is sent.
+// takeBack makes w, which the scan has released, catch up from revision next on once its queue is sent.
 func (st *Stream) takeBack(w *Watcher, next int64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

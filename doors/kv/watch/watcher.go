@@ -6,14 +6,14 @@ import (
 	kvmachine "github.com/holdfastdb/holdfast/doors/kv/machine"
 )
 
-// Watcher is one watch of a stream. Whoever registers it sets the exported fields, and changes none afterwards.
+// Watcher is one watch of a stream. Its creator sets the exported fields before registering it, and changes none afterwards.
 type Watcher struct {
 	Key, End          []byte // wire form: End empty = the one key, "\0" = to the last key
 	PrevKV, Fragment  bool
 	Progress          bool // told of progress now and then
 	NoPuts, NoDeletes bool
 	Start             int64  // the revision the client asked to begin at, 0 = from now on
-	Ended             func() // called once when the watch has ended; nil: nobody wants to know
+	Ended             func() // called once when the watch has ended; nil: no call
 
 	stream *Stream
 	id     int64
@@ -41,7 +41,8 @@ type Watcher struct {
 // ID is the watch's on its stream.
 func (w *Watcher) ID() int64 { return w.id }
 
-// Cost is about what a watch takes in memory, as measured with 10,000 of them: 427 bytes with a key of 22, which is one of the hub's map as well.
+// Cost estimates a watch's memory, as measured with 10,000 of them. With a key of 22 bytes it is 427 bytes, including an entry of the hub's
+// map.
 func (w *Watcher) Cost() int64 { return 400 + 2*int64(len(w.Key)+len(w.End)) }
 
 // matches reports whether key is watched.

@@ -88,7 +88,7 @@ func (st *Stream) pop() *Watcher {
 	return w
 }
 
-// serve sends some of what w has queued, or a piece of what it lags behind.
+// serve sends some of w's queue, or a piece of its backlog.
 func (st *Stream) serve(ctx context.Context, w *Watcher) error {
 	st.mu.Lock()
 	lagging := !w.gone && w.lagging && !w.scanned
@@ -136,7 +136,7 @@ func (w *Watcher) front() (n int, size int64) {
 // much is left, the scan goes on instead. The piece is sent either way.
 func (st *Stream) catchUp(ctx context.Context, w *Watcher) error {
 	h := st.hub
-	next := w.next // nobody but the writer moves it while w lags, unless the scan has w
+	next := w.next // only the writer moves it while w lags, unless the scan has w
 	current, _ := h.kv.Revision()
 	if next > current { // a watch from a revision that is not there yet
 		h.join(w, next)
@@ -148,7 +148,7 @@ func (st *Stream) catchUp(ctx context.Context, w *Watcher) error {
 		return err
 	}
 	current, compacted := h.kv.Revision() // it may have waited for long
-	if next < compacted {                 // the ring may still have it, but what a client sees must not depend on that
+	if next < compacted {                 // the ring may still have it, but a client's view must not depend on that
 		return st.compacted(w, compacted)
 	}
 	events, looked, upTo, err := st.piece(w, next, current)
@@ -186,8 +186,8 @@ func (st *Stream) catchUp(ctx context.Context, w *Watcher) error {
 	return st.sink.Events(w, []*Batch{b}, upTo)
 }
 
-// piece reads from the ring while that reaches back far enough, else from history, and returns how many changes it has looked at for it.
-// A single key that lacks much has its own history, whatever the ring has.
+// piece reads from the ring while that reaches back far enough, else from history, and returns how many changes it has looked at for it. A
+// single key that lacks much reads its own history, even if the ring reaches back.
 func (st *Stream) piece(w *Watcher, next, current int64) (events []kvmachine.Event, looked int, upTo int64, err error) {
 	kv, limits, single := st.hub.kv, &st.hub.limits, len(w.End) == 0
 	if !single || current-next < limits.farBehind {

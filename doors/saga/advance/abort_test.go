@@ -35,7 +35,7 @@ func TestASagaIsAbortedInTheMiddleOfACall(t *testing.T) {
 	}
 }
 
-// ownTime lets time pass until what is begun cannot have been begun by a leader before.
+// ownTime lets time pass until a new saga cannot be an earlier leader's.
 func (l *leader) ownTime() {
 	l.h.t.Helper()
 	eventually(l.h.t, "the term has begun", func() bool { return l.w.current() != nil })
@@ -90,8 +90,8 @@ func TestASagaIsAbortedBeforeItBegins(t *testing.T) {
 	h.ends("order", "failed p p p p")
 }
 
-// TestASagaIsAbortedAcrossLeaders: the one that comes after does not know how far the other had come without the log, so it undoes
-// all that may have been.
+// TestASagaIsAbortedAcrossLeaders: the next leader does not know how far the other had come without the log, so it undoes all that may have
+// been done.
 func TestASagaIsAbortedAcrossLeaders(t *testing.T) {
 	h := newHouse(t)
 	old := h.lead(1, Options{})
@@ -189,7 +189,7 @@ func TestASagaThatWaitsForAnEndpoint(t *testing.T) {
 	h.ends("s2", "succeed p s p s")
 }
 
-// TestByHand: what is due begins by itself, what is due later waits for somebody to say so.
+// TestByHand: a due pass begins by itself, a later one waits for Once.
 func TestByHand(t *testing.T) {
 	h := newHouse(t)
 	l := h.lead(1, Options{ByHand: true})
@@ -219,7 +219,7 @@ func TestByHand(t *testing.T) {
 	}
 }
 
-// TestByHandOnePassAtATime: who asks for a pass over a transaction that is carried on just now gets the next one, after the end of that.
+// TestByHandOnePassAtATime: a caller that asks for a pass during one over that transaction gets the next one, after its end.
 func TestByHandOnePassAtATime(t *testing.T) {
 	h := newHouse(t)
 	l := h.lead(1, Options{ByHand: true})

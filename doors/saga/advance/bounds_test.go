@@ -76,7 +76,8 @@ func TestOneThatHangsDelaysNobodyElse(t *testing.T) {
 		defer l.mu.Unlock()
 		return len(l.held["action 02"])
 	}
-	// What the first step came to is in the log before a saga leaves memory. Some waited for room before they had begun, and count as waiting too.
+	// The first step's result is in the log before a saga leaves memory. Some waited for room before they had begun, and count as waiting
+	// too.
 	eventually(t, "the last one waits with its first step in the log", func() bool { return h.stands(fmt.Sprint("stuck", stuck-1)) == "submitted p s p p" })
 	for done := range stuck {
 		want := min(share, stuck-done)
@@ -208,8 +209,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestTheWorkerTakesABound: with less memory than was set fewer transactions are carried on, none is given up, and those that wait begin as soon as
-// there is more.
+// TestTheWorkerTakesABound: with less memory than was set fewer transactions are carried on, and none is given up. Those that wait begin as
+// soon as there is more.
 func TestTheWorkerTakesABound(t *testing.T) {
 	h := newHouse(t)
 	const n, each = 100, 4 << 10
@@ -241,7 +242,7 @@ func TestTheWorkerTakesABound(t *testing.T) {
 	eventually(t, "all have ended", func() bool { return l.w.Counts().Succeed == n })
 }
 
-// TestHeldAfterARestore: no call goes out before somebody says so.
+// TestHeldAfterARestore: no call goes out before an operator says so.
 func TestHeldAfterARestore(t *testing.T) {
 	old := newHouse(t)
 	for i := range 10 {

@@ -45,8 +45,8 @@ func (p *pass) begin(places []int) (decide bool) {
 	return p.full(full)
 }
 
-// full waits for a place at an endpoint, outside of memory: nothing else of the transaction is under way. What the log lacks goes there
-// first. If an earlier call of the pass did not come to an end, the pass ends instead, so that the wait it has earned is kept.
+// full waits for a place at an endpoint, outside of memory: nothing else of the transaction is under way. The commands that the log lacks
+// are sent first. If an earlier call of the pass has not ended, the pass ends instead, so that its retry wait is kept.
 func (p *pass) full(url string) (decide bool) {
 	v := p.view
 	_, broken, ongoing := v.trouble()
@@ -65,7 +65,7 @@ func (p *pass) full(url string) (decide bool) {
 	return false
 }
 
-// url is what a place is called at.
+// url is the URL of a place.
 func (p *pass) url(place int) string {
 	if place == queryCall {
 		return p.tx().QueryPrepared

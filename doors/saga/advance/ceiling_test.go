@@ -8,7 +8,7 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// TestNoCallTakesLongerThanTheCeiling, whatever its transaction says; what it says stays in the log.
+// TestNoCallTakesLongerThanTheCeiling, also if its transaction asks for more; its own value stays in the log.
 func TestNoCallTakesLongerThanTheCeiling(t *testing.T) {
 	h := newHouse(t)
 	l := h.lead(1, Options{MaxRequestTimeoutMs: 60_000})
@@ -33,8 +33,8 @@ func TestNoCallTakesLongerThanTheCeiling(t *testing.T) {
 	}
 }
 
-// TestManyThatHangLeaveRoom: however many services hang, transactions of one that has answered are read and called. First calls to those that hang may
-// take all but the last sixteenth of memory, and the clock stands still here, so that none is given up.
+// TestManyThatHangLeaveRoom: however many services hang, transactions of one that has answered are read and called. First calls to those
+// that hang may take all but the last sixteenth of memory. The clock stands still here, so that none is given up.
 func TestManyThatHangLeaveRoom(t *testing.T) {
 	h := newHouse(t)
 	const room, bad, each, good = 256, 40, 20, 30

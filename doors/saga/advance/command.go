@@ -53,7 +53,7 @@ func (p *pass) answered(res *entry.Result, err error) {
 	case err == nil && res.Rejection == nil:
 		p.logged(s)
 	case err == nil && (res.Rejection.Code == sagapart.WrongStatus || res.Rejection.Code == sagapart.NotFound):
-		p.look = true // somebody else was faster
+		p.look = true // another command was faster
 	case err == nil:
 		p.refused(res.Rejection)
 	case errors.Is(err, node.ErrSuperseded) || errors.Is(err, node.ErrStopped):
@@ -69,7 +69,7 @@ func (p *pass) answered(res *entry.Result, err error) {
 	}
 }
 
-// refusedMs is how long a transaction rests whose command nobody takes.
+// refusedMs is how long a transaction rests after its command was refused.
 const refusedMs = 30_000
 
 func (p *pass) refused(why error) {

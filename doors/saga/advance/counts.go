@@ -29,7 +29,7 @@ func (c *counters) ended(s sagapart.Status) {
 	}
 }
 
-// Counts is what a worker did while its member led, and what it has in memory now.
+// Counts counts a worker's actions while its member led, and the transactions it has in memory now.
 type Counts struct {
 	// Passes that ended, and the transactions that ended with one of them.
 	Passes, Succeed, Failed uint64

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// bank is services that outlive every leader and do each branch once, as those with DTM's barrier do: a call that comes again changes
-// nothing and gets the same answer, a compensation without its action keeps that from being done later. It notes what must never happen.
+// bank is services that outlive every leader and do each branch once, like those with DTM's barrier. A repeated call changes nothing and
+// gets the same answer, and a compensation without its action keeps that from being done later. It notes forbidden events.
 type bank struct {
 	h *house
 
@@ -94,8 +94,8 @@ func (b *bank) hear(name string, r outcall.Result) {
 	}
 }
 
-// mortal is a leader's Caller and log, which die at a moment: each call and each command has two, before it takes effect and before its
-// outcome is heard.
+// mortal is a leader's Caller and log, which die at a moment. Each call and each command has two such moments, before it takes effect and
+// before its outcome is heard.
 type mortal struct {
 	b *bank
 
@@ -267,8 +267,8 @@ func (h *house) until(l *leader, dead <-chan struct{}) {
 	}
 }
 
-// TestALeaderDiesAtEveryMoment: whatever it was about to do or to hear, the next one brings the transaction to the end it would have had.
-// No service is called against what the log says, nothing is undone that was not begun, and what the log has is not asked again.
+// TestALeaderDiesAtEveryMoment: at any moment, the next one brings the transaction to the end it would have had. No service is called
+// against what the log says, nothing is undone that was not begun, and what the log has is not asked again.
 func TestALeaderDiesAtEveryMoment(t *testing.T) {
 	for i := range plots {
 		p := &plots[i]
@@ -285,7 +285,7 @@ func TestALeaderDiesAtEveryMoment(t *testing.T) {
 	}
 }
 
-// TestADeposedLeader that has not noticed goes on calling, as nobody can keep it from that; nothing it hears reaches the log.
+// TestADeposedLeader that has not noticed goes on calling, which cannot be prevented; nothing it hears reaches the log.
 func TestADeposedLeader(t *testing.T) {
 	h := newHouse(t)
 	old := h.leadWith(1, Options{}, newScript(), deaf{h.m})
@@ -315,7 +315,7 @@ func TestAnAnswerOfAnEarlierTerm(t *testing.T) {
 	eventually(t, "it is called again", l.has(2))
 	l.release(t, "action 01", failure) // of term 1
 	h.saga("next", 1, func(b *sagapart.BeginPart) { b.Branches[1].ID = "09" })
-	l.pass("next") // what the answer leads to was proposed before
+	l.pass("next") // the consequence of the answer was proposed before
 	l.release(t, "action 01", ok)
 	l.pass("order")
 	h.ends("order", "succeed p s")
@@ -344,7 +344,7 @@ func TestNewsThatIsNotAboutUs(t *testing.T) {
 	l.called("action 01", "action 09")
 }
 
-// TestCommandsThatDoNotGetThrough: one that nobody has taken is proposed again, one whose end is unknown is looked for in the log.
+// TestCommandsThatDoNotGetThrough: a command that was not taken is proposed again, one with an unknown end is looked for in the log.
 func TestCommandsThatDoNotGetThrough(t *testing.T) {
 	for _, c := range []struct {
 		name          string

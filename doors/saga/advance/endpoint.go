@@ -8,8 +8,8 @@ import (
 )
 
 // endpoint is a service as far as the bounds go: all transactions whose next call goes to one path of one host share it. A transaction that
-// finds it full leaves memory but for its number, and is read again when its turn has come: one that hangs fills its own share and
-// nobody else's. Guarded by term.mu.
+// finds it full leaves memory except for its number, and is read again on its turn. One that hangs fills only its own share. Guarded by
+// term.mu.
 type endpoint struct {
 	name  string
 	host  *host
@@ -17,12 +17,12 @@ type endpoint struct {
 	bytes int      // of the transactions they belong to
 	since int64    // tick of the last answer, or of the first call under way
 	under []*pass  // those with a call under way, as they began
-	queue []uint64 // who waits, and who did
-	// narrow: it is in term.narrow, because somebody waits for it who would have had a place if memory were not scarce.
+	queue []uint64 // waiting transactions, and earlier ones
+	// narrow: it is in term.narrow, because a transaction waits for it that would have had a place if memory were not scarce.
 	narrow bool
 }
 
-// host is what the endpoints of one host and port have together. Guarded by term.mu.
+// host is the common state of the endpoints of one host and port. Guarded by term.mu.
 type host struct {
 	name      string
 	calls     int
@@ -108,8 +108,8 @@ func (t *term) place(p *pass, url string) *endpoint {
 	return e
 }
 
-// How much of memory is taken, in 64ths, from where on an endpoint has a share of it, from where on one that hangs begins no call, and from where on
-// a stranger begins none: what is left then is for services that answer.
+// Shares of memory, in 64ths. From the first on, an endpoint has a share of it; from the second on, one that hangs begins no call. From the
+// third on a stranger begins none: the rest is for services that answer.
 const (
 	all64     = 64
 	scarce    = all64 * 3 / 4
@@ -120,8 +120,8 @@ const (
 // scarceShare is the least that a share is, in calls, but for the last of memory.
 const scarceShare, leastShare = 8, 4
 
-// taken is how much of memory all transactions but one of so many bytes have, in 64ths of it: in transactions or in bytes, whichever is more. Those that
-// have been given a place count as if they were read already: nothing holds them back then. The caller holds mu.
+// taken is the share of memory that all other transactions have, in 64ths: by count or by bytes, the larger of both. Those that have been
+// given a place count as read already: nothing holds them back then. The caller holds mu.
 func (t *term) taken(bytes int) int64 {
 	o := &t.w.opt
 	return max(int64(t.loaded+t.given-1)*all64/int64(o.MaxRunning), (t.bytes+t.givenBytes-int64(bytes))*all64/t.w.most.Load())
@@ -339,9 +339,9 @@ func (t *term) unload(p *pass) {
 	t.widen()
 }
 
-// meet has one transaction read that waits for memory to call a stranger, if there is some: by turns the one that came last and the one that came first.
-// The last may be a service that answers behind thousands that do not. One is read at a time: several would find each other in memory, and none of them
-// room. The caller holds mu.
+// meet starts the read of one transaction that waits for memory to call a stranger, if there is some. It takes by turns the last and the
+// first to come. The last may be a service that answers behind thousands that do not. One is read at a time: several would block each other
+// in memory. The caller holds mu.
 func (t *term) meet() {
 	for len(t.strangers) > 0 && t.meeting == 0 && t.taken(0) < forLively {
 		var number uint64
@@ -368,8 +368,8 @@ func (t *term) rebound() {
 	t.load()
 }
 
-// metIs notes that it is known what becomes of a transaction, and has the next stranger read if it was the one that meet has had read. It reports
-// whether it was. The caller holds mu, and calls load without it.
+// metIs notes that the fate of a transaction is known. It starts the read of the next stranger if the transaction was the one chosen by
+// meet. It reports whether it was. The caller holds mu, and calls load without it.
 func (t *term) metIs(number uint64) bool {
 	if t.meeting != number {
 		return false
@@ -382,9 +382,10 @@ func (t *term) metIs(number uint64) bool {
 // relieveMs is between two calls that are given up.
 const relieveMs = 10
 
-// relieve looks for a transaction whose calls are to be given up, so that others find room: where memory is taken, or kept for services that answer,
-// and somebody waits for it. It is the one whose call began first to the endpoint that hangs and has the most. Its service was to have all the time
-// that the transaction grants, but not that others wait for it. nil: there is none. The caller holds mu, and tells the pass without it.
+// relieve looks for a transaction whose calls are to be given up to make room for others. It does so when memory is full, or reserved for
+// answering services, and a transaction waits for it. It picks the oldest call to the hanging endpoint with the most. Its service was to
+// have all the time that the transaction grants, but not at the expense of others. nil: there is none. The caller holds mu, and tells the
+// pass without it.
 func (t *term) relieve() *pass {
 	now := t.w.now()
 	o := &t.w.opt
@@ -393,7 +394,7 @@ func (t *term) relieve() *pass {
 	if !full && !kept || t.relieved != nil || t.dead.Load() || now-t.relievedAt < relieveMs {
 		return nil
 	}
-	t.relievedAt = now // also if there is none: who waits calls again and again
+	t.relievedAt = now // also if there is none: waiting transactions call again and again
 	var worst *endpoint
 	for _, e := range t.endpoints { // any order: of two as bad the name decides
 		switch {

@@ -9,9 +9,9 @@ import (
 	"github.com/holdfastdb/holdfast/internal/task"
 )
 
-// Once runs one pass over a transaction that is open and due within ahead, waits for its end and returns its gid; "" if there is none. If all
-// that are due are carried on just now, it waits for one of them and runs the next pass over it, because a transaction has one pass at a time.
-// It is for tests that drive the program from outside (Options.ByHand). Any goroutine, on the leader.
+// Once runs one pass over a transaction that is open and due within ahead, and waits for its end. It returns its gid, or "" if there is
+// none. A transaction has one pass at a time. If all due ones are in a pass, Once waits for one of them and runs its next pass. It is for
+// tests that drive the program from outside (Options.ByHand). Any goroutine, on the leader.
 func (w *Worker) Once(ahead time.Duration) (gid string, err error) {
 	t := w.current()
 	if t == nil {

@@ -31,7 +31,7 @@ func (s *silent) Go(req *outcall.Request, done func(outcall.Result)) (cancel fun
 	}
 }
 
-// TestServicesThatHangLeaveMemory: transactions of services that hang take what memory there is but for what is kept, and those of a service that has
+// TestServicesThatHangLeaveMemory: transactions of hanging services take all memory except the reserve, and those of a service that has
 // answered go on.
 func TestServicesThatHangLeaveMemory(t *testing.T) {
 	const n = 3000
@@ -79,8 +79,8 @@ func TestServicesThatHangLeaveMemory(t *testing.T) {
 	}
 }
 
-// TestAStrangerFindsRoom: where all memory but what is kept is taken by services that hang, a call to one that was never called goes through once they
-// have hung for as long as calls may take, whoever came before.
+// TestAStrangerFindsRoom: services that hang take all memory but the reserve. A call to a new service goes through once they have hung for
+// as long as calls may take, in any order of arrival.
 func TestAStrangerFindsRoom(t *testing.T) {
 	const n = 3000
 	h := newHouse(t)

@@ -27,7 +27,7 @@ type timing struct {
 	alertAfter                                   int // doublings of the interval
 }
 
-// interval is what a transaction waits between two passes at first, and again after a success.
+// interval is a transaction's wait between two passes at first, and again after a success.
 func (t *timing) interval(o *sagapart.Options) int64 { return o.FirstIntervalMs(t.retryIntervalMs) }
 
 // timeoutMs is the age at which a transaction is aborted, or asked about; 0: never.
@@ -51,8 +51,8 @@ func timeoutReason(limitMs int64) string {
 	return "Timeout after " + strconv.FormatFloat(float64(limitMs)/1000, 'f', -1, 64) + " seconds"
 }
 
-// requestTimeoutMs is the time limit of one call. What the transaction says stays as it is in the log: the most that is granted is this
-// member's own affair, and may be another one tomorrow.
+// requestTimeoutMs is the time limit of one call. The transaction's own value stays as it is in the log. The upper bound is this member's
+// own setting, and may differ tomorrow.
 func (v *view) requestTimeoutMs() int64 {
 	ms := cmp.Or(v.tx.Options.RequestTimeoutMs, v.timing.requestTimeoutMs)
 	if most := v.timing.maxRequestTimeoutMs; most > 0 {
@@ -65,7 +65,7 @@ func (v *view) requestTimeoutMs() int64 {
 // next pass goes on at once.
 func (v *view) limitMs() int64 { return v.requestTimeoutMs() + passSlackMs }
 
-// intervalMs is what the transaction would wait now.
+// intervalMs is the transaction's present wait.
 func (v *view) intervalMs() int64 {
 	return cmp.Or(v.tx.IntervalMs, v.timing.interval(&v.tx.Options))
 }
@@ -78,8 +78,8 @@ func (v *view) endAfter(nextMs, intervalMs int64) step {
 // pause ends the pass because it has lasted long enough, and not because it could not go on.
 func (v *view) pause() step { return v.endAfter(0, v.intervalMs()) }
 
-// later ends the pass because nothing more can be done now. A success in it brings the interval back to its beginning; an error doubles it
-// (DTM waits the doubled interval, not the one before); a service that is at it leaves it alone.
+// later ends the pass because no further step is possible now. A success in it resets the interval, an error doubles it, and an ongoing
+// service leaves it unchanged. DTM waits the doubled interval too.
 func (v *view) later() step {
 	reset := v.timing.interval(&v.tx.Options)
 	interval := v.intervalMs()
@@ -102,8 +102,8 @@ func (v *view) later() step {
 	return s
 }
 
-// retryAfterMs is the wait before a call is made again under a retry limit, after tries of it: 50 ms, doubled each time up to 2 s, and
-// spread by 20 % to both sides, so that those that failed together do not come back together.
+// retryAfterMs is the wait before a call is repeated under a retry limit. It is 50 ms, doubled after each try up to 2 s, and spread by 20 %
+// to both sides. So calls that failed together do not return together.
 func retryAfterMs(tries int, spread float64) int64 {
 	wait := int64(longestRetryMs)
 	if n := max(tries, 1) - 1; n < 6 {

@@ -5,7 +5,7 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// decideMsg delivers a message once it is submitted. What became of one that is only prepared is asked when its time is up.
+// decideMsg delivers a message once it is submitted. The outcome of one that is only prepared is queried when its time is up.
 func decideMsg(v *view) step {
 	switch v.tx.Status {
 	case sagapart.Prepared:
@@ -65,8 +65,8 @@ func (v *view) ask() step {
 	return v.later()
 }
 
-// notBefore is the age in ticks at which so many milliseconds have passed for certain: the ticks between which it is counted have both lost
-// what they had of a millisecond. The door has the first timer fire then.
+// notBefore is the age in ticks at which so many milliseconds have passed for certain. The two ticks in the difference are both rounded
+// down to a millisecond. The door has the first timer fire then.
 func notBefore(delayMs int64) int64 {
 	if delayMs <= 0 {
 		return 0

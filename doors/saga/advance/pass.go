@@ -11,8 +11,8 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// pass carries one transaction on until it has ended or nothing more can be done now. It has no goroutine: whoever has news for it runs
-// it until the next call or command is on its way.
+// pass advances one transaction until it has ended or no further step is possible now. It has no goroutine: the goroutine with news for it
+// runs it until the next call or command is in flight.
 type pass struct {
 	t        *term
 	number   uint64
@@ -34,7 +34,7 @@ type pass struct {
 	last   atomic.Pointer[LastCall] // the newest call, nil: none yet
 	status atomic.Uint32            // as the pass has it, or is about to have it
 
-	mu     sync.Mutex // guards the rest; what is above belongs to the goroutine that has made busy true
+	mu     sync.Mutex // guards the rest; the fields above belong to the goroutine that has made busy true
 	events []event
 	busy   bool
 }
@@ -52,7 +52,7 @@ type eventKind byte
 
 const (
 	woken    eventKind = iota // its time has come, or the term is over
-	looked                    // somebody else has changed the transaction
+	looked                    // another command has changed the transaction
 	called                    // a call has ended
 	proposed                  // a command has
 	relieved                  // others wait for the memory it takes while its calls hang
@@ -198,7 +198,7 @@ func (p *pass) reread() bool {
 	return true
 }
 
-// over ends the pass. With ended the transaction has come as far as it can now; else somebody else has it, or the term is over.
+// over ends the pass. With ended the transaction has come as far as it can now. Otherwise another pass has it, or the term is over.
 func (p *pass) over(ended bool) {
 	if p.isOver {
 		return

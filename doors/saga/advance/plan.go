@@ -9,7 +9,7 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// plan is what a transaction's CustomData says of how to run it. Each mode has words of its own; others are passed over.
+// plan is a transaction's CustomData: how to run it. Each mode has words of its own; others are passed over.
 type plan struct {
 	// problem is why it cannot be run as it is, "" for most.
 	problem string

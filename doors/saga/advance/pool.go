@@ -6,10 +6,10 @@ import (
 	"github.com/holdfastdb/holdfast/internal/task"
 )
 
-// idleTasks is how many tasks of a pool stay when there is nothing to do: one that begins anew has a small stack, which grows again.
+// idleTasks is the number of a pool's tasks that stay when idle: a new one has a small stack, which must grow again.
 const idleTasks = 4
 
-// pool runs jobs in order of arrival on a few tasks. What waits for the log or the store does so here: a transaction in flight has no
+// pool runs jobs in order of arrival on a few tasks. Jobs that wait for the log or the store do so here: a transaction in flight has no
 // task of its own.
 type pool struct {
 	tasks   task.Runner
@@ -76,7 +76,7 @@ func (p *pool) next() (job func(), more bool) {
 	job = p.jobs[p.head]
 	p.jobs[p.head] = nil
 	p.head++
-	if p.head >= 1024 && p.head*2 > len(p.jobs) { // what has run is not kept
+	if p.head >= 1024 && p.head*2 > len(p.jobs) { // finished jobs are not kept
 		p.jobs = append(p.jobs[:0], p.jobs[p.head:]...)
 		p.head = 0
 	}

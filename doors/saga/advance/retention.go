@@ -10,8 +10,8 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// RunRetention has the log say for how long transactions are kept that have ended, whenever this member leads and the log says otherwise, until the
-// node stops. Members forget by what the log says, so the leader's setting is all members'. Call it once.
+// RunRetention writes this member's retention of ended transactions to the log, whenever it leads and the log differs, until the node
+// stops. Members forget by the log, so the leader's setting is all members'. Call it once.
 func (w *Worker) RunRetention() {
 	worker.Lead(w.node, func(term uint64, over <-chan struct{}) {
 		waited := false
@@ -38,7 +38,7 @@ func (w *Worker) RunRetention() {
 	}, nil)
 }
 
-// retentionPause is how long the leader waits before it says again what the log would not take: a cluster of a lower level, most often.
+// retentionPause is the leader's pause before it repeats a refused setting: a cluster of a lower level, most often.
 const retentionPause = time.Second
 
 func msTime(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

@@ -141,7 +141,7 @@ func (h *house) ends(gid, stands string) {
 	wait.Until(h.t, fmt.Sprintf("%s: %s", gid, stands), func() bool { return h.stands(gid) == stands })
 }
 
-// script plays the services. What it has no line for succeeds at once.
+// script plays the services. A call without a line succeeds at once.
 type script struct {
 	mu      sync.Mutex // guards the rest
 	calls   []string   // every call, in order of beginning: "action 01"
@@ -172,14 +172,14 @@ var (
 	hang      = outcall.Result{}
 )
 
-// answer says what the next calls of a name come to: "action 01", "msg 00".
+// answer sets the results of the next calls of a name: "action 01", "msg 00".
 func (s *script) answer(name string, with ...outcall.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers[name] = append(s.answers[name], with...)
 }
 
-// always says what the calls of a name come to that answer has nothing for.
+// always sets the result of a name's calls without one from answer.
 func (s *script) always(name string, r outcall.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -334,7 +334,7 @@ func (h *house) logged(want ...string) {
 	}
 }
 
-// What clients begin.
+// Transactions that clients begin.
 
 func (h *house) begin(gid string, mode sagapart.Mode, status sagapart.Status, branches []sagapart.Branch, edits ...func(*sagapart.BeginPart)) {
 	h.t.Helper()

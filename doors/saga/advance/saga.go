@@ -14,10 +14,10 @@ func (v *view) compensation(k int) *branch     { return &v.branches[2*k] }
 func (v *view) action(k int) *branch           { return &v.branches[2*k+1] }
 func placeOf(k int) (compensation, action int) { return 2 * k, 2*k + 1 }
 
-// lazy reports whether results of actions may wait for the command that ends the saga, or the one that decides to compensate
-// (DECISIONS A17). Only if nothing but an action's failure can end the saga other than well: a leader that comes after a crash calls the
-// same actions in the same order again, and what it has not come to yet was either never called or has been called by a leader that had
-// success with all before. A time limit or a retry limit could stop it short of what the leader before had called already.
+// lazy reports whether results of actions may wait for the command that ends the saga or decides to compensate (DECISIONS A17). That is so
+// only if nothing but an action's failure can end the saga badly. A leader after a crash then calls the same actions in the same order
+// again. The actions it has not reached were never called, or all before them had succeeded. A time limit or a retry limit could stop it
+// short of the earlier leader's calls.
 func (v *view) lazy() bool {
 	return v.tx.Mode == sagapart.Saga && !v.plan.concurrent && v.tx.Options.TimeoutMs == 0 && v.tx.Options.RetryLimit == 0
 }
@@ -118,12 +118,12 @@ func (v *view) mayHaveRun(k int) bool {
 	return a.status != sagapart.Prepared || a.tries > 0 || a.doubt || v.inherited && v.abortedByOthers()
 }
 
-// abortedByOthers reports whether a saga that did not wait for the log was aborted by a client: an action that has failed is why the worker
-// aborts one. A leader before may then have come to any action.
+// abortedByOthers reports whether a client aborted a saga that did not wait for the log: the worker itself aborts only after a failed
+// action. An earlier leader may then have called any action.
 func (v *view) abortedByOthers() bool { return v.lazy() && !v.anyFailed() }
 
-// settle says, for a saga that a client has aborted, what is to become of each step of which the log says nothing: an action that may have
-// been called counts as failed, and one that was not has nothing to compensate. What this leader knows is then known to the next.
+// settle decides, for a saga that a client has aborted, the status of each step that the log does not know. An action that may have been
+// called counts as failed; an uncalled one has nothing to compensate. The next leader then knows what this one knows.
 func (v *view) settle() (marks []sagapart.BranchResult) {
 	for k := range v.steps() {
 		compensation, action := placeOf(k)
@@ -152,7 +152,7 @@ func (v *view) undone(k int) bool {
 	return v.compensation(k).status == sagapart.Succeed || !v.mayHaveRun(k)
 }
 
-// compensate calls the compensations of what has been done, or may have been: those of the last steps first.
+// compensate calls the compensations of the actions that were, or may have been, done: those of the last steps first.
 func compensate(v *view) step {
 	for k := range v.steps() {
 		if v.action(k).state == running { // a compensation never overtakes its action

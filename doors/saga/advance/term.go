@@ -42,14 +42,15 @@ type term struct {
 	endpoints  map[string]*endpoint // by name
 	hosts      map[string]*host     // by name
 	answered   names                // endpoints that have
-	strangers  []uint64             // known, each with a call to an endpoint that nobody knows and for which memory is kept; and some that no longer are
-	narrow     []*endpoint          // where somebody waits for memory rather than for a place
-	met        uint64               // of strangers, how many had their turn
-	meeting    uint64               // the one of them that is being read; 0: none
-	relieved   *pass                // its calls are being given up; nil: none are
-	relievedAt int64                // tick
-	wakes      timerHeap            // when passes want to decide again
-	full       bool                 // a timer was left in the store for lack of room
+	// known, each with a call to an endpoint without an answer so far, for which memory is reserved; and some that no longer are
+	strangers  []uint64
+	narrow     []*endpoint // where a transaction waits for memory rather than for a place
+	met        uint64      // of strangers, how many had their turn
+	meeting    uint64      // the one of them that is being read; 0: none
+	relieved   *pass       // its calls are being given up; nil: none are
+	relievedAt int64       // tick
+	wakes      timerHeap   // when passes want to decide again
+	full       bool        // a timer was left in the store for lack of room
 }
 
 // known is a transaction that is due. Guarded by term.mu.
@@ -62,14 +63,14 @@ type known struct {
 	parked    *endpoint     // it waits for a place there
 	stranger  bool          // it waits among term.strangers
 	reserved  *endpoint     // it has been given a place there
-	bytes     int           // what it took in memory when it was parked
-	ended     chan struct{} // closed when it is no longer known; nil: nobody waits
+	bytes     int           // its memory when it was parked
+	ended     chan struct{} // closed when it is no longer known; nil: not watched
 }
 
 const (
 	// inheritedSlackMs is by how much the tick of a leader before may have been ahead of ours.
 	inheritedSlackMs = 1000
-	// longestWait bounds a wait of the one that leads: the cluster's tick and a timer may part.
+	// longestWait bounds a wait of the leader: the cluster's tick and a timer may drift apart.
 	longestWait = time.Minute
 	// rereadMs is how long a transaction waits that could not be read.
 	rereadMs = 1000
@@ -160,15 +161,15 @@ func (t *term) scan(now int64) error {
 	return nil
 }
 
-// again notes that the timer of a transaction that is known was set once more, and reports whether it is known. A pass over it looks
-// at the log again: somebody may have asked for its end.
+// again notes that the timer of a known transaction was set once more, and reports whether it is known. A pass over it looks at the log
+// again: a client may have asked for its end.
 func (t *term) again(number uint64) bool {
 	t.mu.Lock()
 	k := t.known[number]
 	var p *pass
 	if k != nil {
 		k.again, p = true, k.pass
-		if k.parked != nil || k.stranger { // the endpoint may hang; what is asked for now may have nothing to do with it
+		if k.parked != nil || k.stranger { // the endpoint may hang; the new request may have nothing to do with it
 			k.parked, k.stranger = nil, false
 			t.enqueue(number)
 		}

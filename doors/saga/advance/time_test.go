@@ -34,7 +34,7 @@ func TestAServiceThatIsAtIt(t *testing.T) {
 	h.ends("order", "succeed p s p s")
 }
 
-// TestTheIntervalDoubles with each pass that came to nothing, and begins anew after a success.
+// TestTheIntervalDoubles with each pass that failed, and begins anew after a success.
 func TestTheIntervalDoubles(t *testing.T) {
 	h := newHouse(t)
 	l := h.lead(1, Options{RetryIntervalMs: 1_000})
@@ -53,8 +53,8 @@ func TestTheIntervalDoubles(t *testing.T) {
 	h.ends("order", "succeed p s p s")
 }
 
-// TestARetryLimit: calls are made again within the pass, a little later each time; then the saga is undone, with the step that nobody knows
-// the outcome of.
+// TestARetryLimit: calls are made again within the pass, a little later each time; then the saga is undone, with the step of unknown
+// outcome.
 func TestARetryLimit(t *testing.T) {
 	h := newHouse(t)
 	l := h.lead(1, Options{})
@@ -193,7 +193,7 @@ func TestNoDelayedMessageIsEarly(t *testing.T) {
 	}
 }
 
-// TestADelayIsCountedFromTheBeginning, whatever set the timer.
+// TestADelayIsCountedFromTheBeginning, with a timer set by any command.
 func TestADelayIsCountedFromTheBeginning(t *testing.T) {
 	h := newHouse(t)
 	l := h.lead(1, Options{})
@@ -330,8 +330,8 @@ func (l *looks) Held() bool {
 	return l.Machine.Held()
 }
 
-// TestATimerThatFiresBeforeItsPassHasHeard: the command that ends a pass is applied, and the time it sets has come before the pass knows
-// that it is over, because its process was not on the processor. The transaction is carried on all the same.
+// TestATimerThatFiresBeforeItsPassHasHeard: the command that ends a pass is applied. Its time has come before the pass knows that it is
+// over, because its process was off the processor. The transaction is carried on all the same.
 func TestATimerThatFiresBeforeItsPassHasHeard(t *testing.T) {
 	h := newHouse(t)
 	m := &looks{Machine: h.m}

@@ -12,13 +12,13 @@ import (
 type Trouble struct {
 	// URL was called. "": no call is the reason, for example because the transaction's custom_data cannot be read.
 	URL string
-	// Text says what happened, for people.
+	// Text describes the trouble, for people.
 	Text string
 	// Call is the newest call of the transaction, zero if none is known.
 	Call LastCall
 }
 
-// LastCall is a call of a branch, or of what a transaction asks by itself.
+// LastCall is a call of a branch, or a query that a transaction makes by itself.
 type LastCall struct {
 	URL, Op, BranchID string
 	// Tick is when it ended, by the clock that transactions go by; when it began if Running.

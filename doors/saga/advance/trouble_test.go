@@ -16,7 +16,7 @@ func (l *leader) trouble(gid string) string {
 	return fmt.Sprintf("%v %s %s", leads, t.URL, t.Text)
 }
 
-// TestTheNewestErrorIsKnownToTheLeader until the call succeeds, the transaction moves on, or somebody else leads.
+// TestTheNewestErrorIsKnownToTheLeader until the call succeeds, the transaction moves on, or another member leads.
 func TestTheNewestErrorIsKnownToTheLeader(t *testing.T) {
 	h := newHouse(t)
 	l := h.lead(1, Options{})

@@ -119,7 +119,7 @@ func TestMemoryIsBoundedAgain(t *testing.T) {
 	}
 }
 
-// TestHeldAfterASecondRestore: a copy that was let go on, and is restored once more, waits again.
+// TestHeldAfterASecondRestore: a copy that was resumed, and is restored once more, waits again.
 func TestHeldAfterASecondRestore(t *testing.T) {
 	h := newHouse(t)
 	h.saga("s0", 1)

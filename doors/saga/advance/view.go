@@ -6,11 +6,11 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// view is all that a decision rests on: the transaction as the log has it, what this pass has learned beyond that, and the time. decide
-// reads it and nothing else, so that a decision can be tested without a log, a network or a clock.
+// view is all that a decision rests on: the transaction as the log has it, this pass's later results, and the time. decide reads it and
+// nothing else, so that a decision can be tested without a log, a network or a clock.
 type view struct {
 	tx       *sagamachine.Transaction
-	plan     *plan // what CustomData says, read once
+	plan     *plan // the CustomData, read once
 	branches []branch
 	query    call // of QueryPrepared
 	// queried: the log was read again since QueryPrepared answered.
@@ -28,12 +28,12 @@ type view struct {
 	timing    *timing
 }
 
-// branch is what is known of one branch.
+// branch is one branch's state.
 type branch struct {
-	status sagapart.Status // the log's, or what a call of this pass has come to
+	status sagapart.Status // the log's, or the result of a call of this pass
 	saved  bool            // the log has it
 	idle   bool            // nothing was called for it: its URL is empty
-	doubt  bool            // an earlier pass may have called it, with an outcome that nobody knows
+	doubt  bool            // an earlier pass may have called it, with an unknown outcome
 	call
 }
 
@@ -58,7 +58,8 @@ const (
 // queryCall stands for the call to QueryPrepared among places of branches.
 const queryCall = -1
 
-// step is what is to be done next. A change goes first: after it everything is decided anew. The zero step waits for what is under way.
+// step is the next step. A change goes first: after it everything is decided anew. The zero step waits for the calls and commands in
+// flight.
 type step struct {
 	change *change
 	calls  []int // places of branches to call, or queryCall
@@ -76,7 +77,7 @@ type change struct {
 	// end: the pass ends with it. Unless to is final, the next one is due after nextMs.
 	end                bool
 	nextMs, intervalMs int64
-	alert              *alert // what operators are told once it is in the log; nil: nothing
+	alert              *alert // the operators' message once it is in the log; nil: none
 }
 
 // newView begins a view of a transaction that was just read.
@@ -88,7 +89,7 @@ func newView(tx *sagamachine.Transaction, t *timing, inherited bool) *view {
 	return v
 }
 
-// merge takes in what the log says now. What this pass knows beyond it stays.
+// merge takes over the log's present state. Later results of this pass stay.
 func (v *view) merge(tx *sagamachine.Transaction) {
 	if tx.CustomData != v.tx.CustomData { // a submit has given another
 		v.plan = newPlan(tx)
@@ -117,7 +118,7 @@ func (v *view) doubts() {
 	}
 }
 
-// record takes in what a call has come to. spread is from 0 to 1, for the wait before it is tried again.
+// record stores the result of a call. spread is from 0 to 1, for the wait before it is tried again.
 func (v *view) record(place int, r outcall.Result, spread float64) {
 	c := v.call(place)
 	c.state, c.outcome, c.message = ended, r.Outcome, r.Message
@@ -131,7 +132,7 @@ func (v *view) record(place int, r outcall.Result, spread float64) {
 	b := &v.branches[place]
 	op := v.tx.Branches[place].Op
 	switch {
-	case b.status != sagapart.Prepared: // somebody has said meanwhile what it came to
+	case b.status != sagapart.Prepared: // a client has reported its outcome meanwhile
 	case r.Outcome == outcall.OK:
 		b.status, b.saved = sagapart.Succeed, false
 	case r.Outcome == outcall.Failure && v.tx.Mode == sagapart.Saga && op == sagapart.OpAction:
@@ -182,7 +183,7 @@ func (v *view) running() bool {
 	return false
 }
 
-// unsaved reports whether a call has come to something that the log does not have. What came of no call is never missed.
+// unsaved reports whether a call has a result that the log does not have. A status without a call is never missed.
 func (v *view) unsaved() bool {
 	for i := range v.branches {
 		if b := &v.branches[i]; !b.saved && !b.idle {
@@ -222,7 +223,7 @@ func (v *view) trouble() (broken int, found, ongoing bool) {
 	return broken, found, ongoing
 }
 
-// decide says what is to be done next.
+// decide returns the next step.
 func decide(v *view) step {
 	if v.tx.Status.Final() {
 		return step{over: true}

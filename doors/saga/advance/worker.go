@@ -1,10 +1,10 @@
-// Package advance carries global transactions on: the leader's Worker calls the services of each, in the order of its mode, has the log
-// keep what they answered, and comes back when they were not done. What a transaction is and where it stands is state (doors/saga/machine);
-// the calls themselves are package outcall's.
+// Package advance carries global transactions on. The leader's Worker calls the services of each, in the order of its mode, writes their
+// answers to the log, and retries unfinished ones. A transaction's state is in doors/saga/machine; the calls themselves are package
+// outcall's.
 //
-// Nothing it keeps in memory outlives the term. A new leader begins with every transaction that is due, all at once; what the log
-// does not say is asked again, so a service may be called twice for one branch, and late. It keeps no timer of a far time, and no
-// more of a transaction that waits for its turn than its number.
+// Nothing it keeps in memory outlives the term. A new leader begins with every due transaction at once. It repeats calls whose result is
+// not in the log, so a service may be called twice for one branch, and late. It keeps no timer of a far time, and no more of a transaction
+// that waits for its turn than its number.
 package advance
 
 import (
@@ -25,10 +25,10 @@ import (
 type Options struct {
 	// Caller makes the calls. It must be set.
 	Caller outcall.Caller
-	// RetryIntervalMs is the first wait before a transaction is tried again (10,000), TimeoutMs the age at which one that was only
-	// prepared is asked about or aborted (35,000), RequestTimeoutMs the time limit of one call (3,000): where it does not say itself.
+	// Defaults where a transaction has no own value. RetryIntervalMs is the first wait before a retry (10,000). TimeoutMs is the age at
+	// which a prepared transaction is queried or aborted (35,000). RequestTimeoutMs is the time limit of one call (3,000).
 	RetryIntervalMs, TimeoutMs, RequestTimeoutMs int64
-	// MaxRequestTimeoutMs is the longest time limit that a call is given, whatever its transaction says (600,000).
+	// MaxRequestTimeoutMs is the upper bound on a call's time limit, also where its transaction asks for more (600,000).
 	MaxRequestTimeoutMs int64
 	// RetentionMs is for how long a transaction is kept that has ended (86,400,000).
 	RetentionMs int64
@@ -36,18 +36,18 @@ type Options struct {
 	// many wait by number; beyond that they wait in the store.
 	MaxRunning int
 	MaxBytes   int64
-	// PerEndpoint bounds the transactions with a call to one host and the first two segments of a path (512), so that one which hangs leaves room
-	// for the others. Once those of one host are so many in all, each of its paths may have an eighth.
+	// PerEndpoint bounds the transactions with a call to one host and the first two segments of a path (512). A hanging one then leaves
+	// room for others. Once those of one host are so many in all, each of its paths may have an eighth.
 	PerEndpoint int
-	// AlertURL is told, by a POST, of transactions whose interval has doubled AlertAfter (3) times or more; "": nobody is.
+	// AlertURL gets a POST for transactions whose interval has doubled AlertAfter (3) times or more; "": no alerts.
 	AlertURL   string
 	AlertAfter int
-	// Logger hears of what an operator can do something about; nil: nobody does.
+	// Logger gets messages that an operator can act on; nil: none.
 	Logger *slog.Logger
 
-	// What follows is for tests that drive the program from outside. ByHand: only what is due when it is set begins by itself, the rest
-	// waits for Once. Ahead returns by how much transactions are older than they are where a time limit is judged, and where a message's
-	// delay is. Ended hears of each pass that has ended, with the gid; it must not block.
+	// The rest is for tests that drive the program from outside. ByHand: only what is due when it is set begins by itself, the rest waits
+	// for Once. Ahead returns by how much transactions are older than they are where a time limit is judged, and where a message's delay
+	// is. Ended hears of each pass that has ended, with the gid; it must not block.
 	ByHand bool
 	Ahead  func() (timeout, delay time.Duration)
 	Ended  func(gid string)
@@ -82,13 +82,13 @@ func (o *Options) fill() {
 	}
 }
 
-// member is what the worker needs of its node. *node.Node is the one; tests drive a worker without a log.
+// member is the worker's view of its node. *node.Node is the one; tests drive a worker without a log.
 type member interface {
 	worker.Member
 	Tick() int64
 }
 
-// reader is what the worker reads of the machine.
+// reader is the worker's view of the machine.
 type reader interface {
 	FindNumber(number uint64) (*sagamachine.Transaction, error)
 	Due(after sagamachine.Timer, until int64, limit int) ([]sagamachine.Timer, error)
@@ -122,8 +122,9 @@ type Worker struct {
 }
 
 const (
-	// maxProposals bounds the commands that wait for the log at a time, maxLoads the transactions that are being read. maxRetries bounds the commands
-	// that say when a transaction is tried again: thousands come at once when a service is given up, and entries of others would wait behind them.
+	// maxProposals bounds the commands that wait for the log at a time, maxLoads the transactions that are being read. maxRetries bounds
+	// the commands that set a transaction's next retry. Thousands come at once when a service is given up, and other entries would wait
+	// behind them.
 	maxProposals, maxLoads, maxRetries = 1024, 16, 64
 	// pause is how long the worker waits after something that may be gone at the next try.
 	pause = 200 * time.Millisecond
@@ -159,7 +160,7 @@ func (w *Worker) Run() {
 	w.stepDown()
 }
 
-// lead carries on what is due in one term until over is closed.
+// lead carries on the due transactions of one term until over is closed.
 func (w *Worker) lead(number uint64, over <-chan struct{}) {
 	t := w.begin(number)
 	defer func() {
@@ -193,7 +194,7 @@ func (w *Worker) begin(number uint64) *term {
 	return t
 }
 
-// stepDown forgets everything: calls under way are cancelled, and what they come to goes nowhere.
+// stepDown forgets everything: calls under way are cancelled, and their results are dropped.
 func (w *Worker) stepDown() {
 	w.mu.Lock()
 	old := w.term

@@ -20,7 +20,7 @@ func decideWorkflow(v *view) step {
 	return v.later()
 }
 
-// workflowBody is what the callback is given: the data, over gRPC in field 1 of a WorkflowData message.
+// workflowBody is the callback's body: the data, over gRPC in field 1 of a WorkflowData message.
 func (v *view) workflowBody() []byte {
 	data := v.plan.data
 	if v.tx.Protocol != outcall.GRPC || len(data) == 0 {

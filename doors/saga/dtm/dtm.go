@@ -1,5 +1,5 @@
-// Package dtm is the program under the name dtm: that coordinator's command line, environment and configuration file come to the same
-// setup as those of `holdfast serve`.
+// Package dtm is the program under the name dtm. That coordinator's command line, environment and configuration file come to the same setup
+// as those of `holdfast serve`.
 package dtm
 
 import (

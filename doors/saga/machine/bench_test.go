@@ -14,8 +14,9 @@ import (
 // benchEntry is how many commands one entry of the benchmarks has.
 const benchEntry = 64
 
-// BenchmarkSaga is what a saga of two steps without payloads costs Apply on the real store, from the packed entry to the committed batch,
-// 64 commands to an entry: its Begin, and the Change that ends it with all results. Old ones are forgotten meanwhile, as they would be.
+// BenchmarkSaga is Apply's cost of a saga of two steps without payloads on the real store. It is measured from the packed entry to the
+// committed batch, 64 commands to an entry. The commands are its Begin, and the Change that ends it with all results. Old ones are
+// forgotten meanwhile, as they would be.
 func BenchmarkSaga(b *testing.B) {
 	st, err := store.Open(b.TempDir(), store.Options{CacheBytes: 64 << 20})
 	if err != nil {
@@ -56,7 +57,7 @@ func BenchmarkSaga(b *testing.B) {
 	}
 }
 
-// BenchmarkFind is what the worker reads of a transaction before it calls anybody.
+// BenchmarkFind is the worker's read of a transaction before its first call.
 func BenchmarkFind(b *testing.B) {
 	st, err := store.Open(b.TempDir(), store.Options{CacheBytes: 64 << 20})
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// DescribeRow prints one row of this machine as it lies in the store, for people who inspect one: payloads, custom data and headers as
-// their lengths or names. What does not decode is printed as such.
+// DescribeRow prints one row of this machine as it lies in the store, for people: payloads, custom data and headers as their lengths or
+// names. A row that does not decode is printed as such.
 func DescribeRow(key, value []byte) string { return machine.DescribeRow(key, value, describeRow) }
 
 func describeRow(key, value []byte) (string, error) {

@@ -188,8 +188,8 @@ func (m *Machine) timer(st *entry.Stamp, s *slot, ms, interval int64) {
 	s.interval, s.timed = interval, true
 }
 
-// writeHeads writes what the entry leaves of each transaction it has changed. How much of the store's memory the old rows take is said, so
-// that the store can drop them soon: whoever looks for timers passes them until then.
+// writeHeads writes each changed transaction as the entry leaves it. It reports the size of the old rows, so that the store can drop them
+// soon: until then every search for timers passes them.
 func (m *Machine) writeHeads(b store.Batch) {
 	for _, s := range m.dirty {
 		if s.rewrite {

@@ -10,7 +10,7 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// TestNobodyReadsHalfAnEntry: while an entry becomes visible nobody begins to read, whether under the lock or by the version.
+// TestNobodyReadsHalfAnEntry: no read begins while an entry becomes visible, under the lock or by the version.
 func TestNobodyReadsHalfAnEntry(t *testing.T) {
 	st := &machinetest.Watched{Mem: store.NewMem()}
 	r := openRig(t, st, Options{})
@@ -33,8 +33,8 @@ func TestNobodyReadsHalfAnEntry(t *testing.T) {
 	r.m.gate.RUnlock()
 }
 
-// TestReadersSeeWholeEntries: each entry ends a pass over two transactions, and all branches of one get the same status; readers beside it
-// see what an entry left, in every way there is to read.
+// TestReadersSeeWholeEntries: each entry ends a pass over two transactions, and all branches of one get the same status. Readers beside it
+// see an entry's whole result, by every read.
 func TestReadersSeeWholeEntries(t *testing.T) {
 	r := newRig(t)
 	r.must("begin a tcc prepared steps=20", "begin b saga submitted steps=1", "begin c tcc prepared")
@@ -121,8 +121,8 @@ func (b *between) Get(dst, key []byte) ([]byte, bool, error) {
 	return b.Mem.Get(dst, key)
 }
 
-// TestAReadAcrossEntriesIsReadAgain: an entry that becomes visible between two rows of a reader would otherwise make one transaction of what
-// it was and what it is. Here it ends and is forgotten, and its gid is another one's.
+// TestAReadAcrossEntriesIsReadAgain: an entry that becomes visible between two rows of a reader would otherwise mix a transaction's old and
+// new state. Here it ends and is forgotten, and its gid is another one's.
 func TestAReadAcrossEntriesIsReadAgain(t *testing.T) {
 	for _, space := range []byte{spaceGid, spaceDefinition, spaceHead} {
 		st := &between{Mem: store.NewMem(), space: space}

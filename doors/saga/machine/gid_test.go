@@ -9,7 +9,7 @@ import (
 )
 
 // TestAGidThatIsAnothersBeginning: DTM's default store finds branches by the beginning of their keys, and so lost those of order-1 beside
-// order-100. Here nothing is found by a gid but the whole of it, whichever comes first and whatever becomes of either.
+// order-100. Here nothing is found by a gid but the whole of it, in any order and with any outcome of either.
 func TestAGidThatIsAnothersBeginning(t *testing.T) {
 	for _, order := range [][]string{{"order-1", "order-100"}, {"order-100", "order-1"}} {
 		r := openRig(t, store.NewMem(), Options{RetentionMs: 1000})
@@ -53,7 +53,7 @@ func TestAGidThatIsAnothersBeginning(t *testing.T) {
 	}
 }
 
-// TestAForgottenGidMayBeUsedAgain: whoever still holds the old transaction's number changes nothing of the new one.
+// TestAForgottenGidMayBeUsedAgain: a holder of the old transaction's number changes nothing of the new one.
 func TestAForgottenGidMayBeUsedAgain(t *testing.T) {
 	r := openRig(t, store.NewMem(), Options{RetentionMs: 1000})
 	r.must("begin g saga submitted steps=2 payload=2000", "change g to=failed")

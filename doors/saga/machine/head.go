@@ -47,8 +47,9 @@ const (
 	allBranch     = branchStatus | branchJoined | branchWith | branchUpdated
 )
 
-// appendHead encodes a head: status, flags, created u64, updated-created u, begun u, [due-begun u], interval z, size u, [retries z], [passes
-// u], [chunks u], [reason], [result], u branches, each: status and bits, [created-created of the transaction u], [updated-created u].
+// appendHead encodes a head: status, flags, created u64, updated-created u, begun u, [due-begun u], interval z, size u, [retries z],
+// [passes u], [chunks u], [reason], [result]. Then u branches, each: status and bits, [created-created of the transaction u],
+// [updated-created u].
 func appendHead(dst []byte, h *head) []byte {
 	dst = append(dst, byte(h.status), wire.Bit(h.retries != 0, headRetries)|wire.Bit(h.passes != 0, headPasses)|
 		wire.Bit(h.chunks != 0, headChunks)|wire.Bit(h.reason != "", headReason)|wire.Bit(h.result != "", headResult))

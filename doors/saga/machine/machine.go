@@ -1,16 +1,18 @@
-// Package machine is the deterministic machine behind global transactions: what clients began, which branches it has, how far it has come,
-// when it is due again, and who subscribes to which topic. A transaction has a number of its own; its gid is a name that may be used
-// again once it is forgotten, and no row is found by the beginning of a gid.
+// Package machine is the deterministic machine behind global transactions. It has their definitions, branches, progress and next due time,
+// and the subscribers of topics. A transaction has a number of its own. Its gid is a name that may be used again once it is forgotten, and
+// no row is found by the beginning of a gid.
 //
-// It calls nobody and decides nothing about services: what is called when, and what an outcome leads to, is doors/saga/advance's, as commands
-// that name the status they expect. It is not the door either: it knows neither HTTP nor DTM's words for errors.
+// It makes no calls and decides nothing about services. doors/saga/advance decides that, by commands that name the status they expect.
 //
-// Transactions live in the store. Memory holds a bounded cache of open ones for Apply (slot.go), a bounded filter of gids that are taken
-// (gids.go) and a ring of the timers set last for the worker (timers.go), so that a million open transactions cost next to nothing. Apply changes heads in memory and writes each changed
-// one once per entry, in Finish. Readers (reader.go, list.go) see only published entries.
+// It is not the door either: it knows neither HTTP nor DTM's words for errors.
+//
+// Transactions live in the store. Memory holds a bounded cache of open ones for Apply (slot.go) and a bounded filter of used gids
+// (gids.go). It also holds a ring of recently set timers for the worker (timers.go). So a million open transactions cost next to nothing.
+// Apply changes heads in memory and writes each changed one once per entry, in Finish. Readers (reader.go, list.go) see only published
+// entries.
 //
 // Transactions go by a clock of the machine's own: the cluster's tick and what Elapse has added to it. The tick stands still while no
-// member runs. That is right for leases, whose holders could not renew them. A message that is due at noon has to go out at once when the
+// member runs. Leases need that, because their holders could not renew them. A message that is due at noon has to go out at once when the
 // cluster comes back after noon.
 package machine
 
@@ -32,8 +34,8 @@ const RetentionMs = 86_400_000
 type Options struct {
 	// CacheBytes bounds what Apply keeps of open transactions. Default 8 MiB.
 	CacheBytes int
-	// FilterBytes bounds what is kept to know a gid for a new one without a read, about 3.2 bytes for each transaction that is open or
-	// kept, taken as they come. Default 8 MiB, for about a million.
+	// FilterBytes bounds the filter that recognises new gids without a read, about 3.2 bytes for each open or kept transaction. It grows as
+	// they come. Default 8 MiB, for about a million.
 	FilterBytes int
 	// RecentTimers is how many of the newest timers Recent can go back. Default 16,384, of 16 bytes each.
 	RecentTimers int
@@ -56,14 +58,14 @@ type Machine struct {
 	cacheMost atomic.Int64
 }
 
-// applying is what Check, Do and Finish make of an entry, and what they remember from one to the next. Apply goroutine only.
+// applying is the state of Check, Do and Finish for one entry, with memory kept from entry to entry. Apply goroutine only.
 type applying struct {
 	now      counters
 	changed  bool // now differs from its row
 	cache    cache
 	gids     gidFilter
 	dirty    []*slot // changed by this entry, in order of their first change
-	notes    []note  // what watchers of this entry's transactions will hear
+	notes    []note  // the news for watchers of this entry's transactions
 	set      []Timer // timers that this entry leaves
 	topics   []*topicSlot
 	oldest   int64  // no row of the retention space has an earlier tick
@@ -80,7 +82,7 @@ type applying struct {
 type published struct {
 	held    atomic.Bool
 	elapsed atomic.Int64
-	kept    atomic.Int64 // for how long what ends is kept, in ms
+	kept    atomic.Int64 // the retention, in ms
 	cached  atomic.Int64 // bytes of the cache after the last entry
 	counts  [lastCount]atomic.Int64
 }
@@ -111,8 +113,8 @@ var Spec = machine.Spec{ID: sagapart.Machine, Name: "saga", Level: sagapart.Leve
 // Spec implements machine.Machine.
 func (m *Machine) Spec() *machine.Spec { return &Spec }
 
-// Load implements machine.Machine. It reads the counters and one row of the retention space, never a transaction: what it costs does not
-// grow with them.
+// Load implements machine.Machine. It reads the counters and one row of the retention space, never a transaction: its cost does not grow
+// with them.
 func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 	now := counters{next: 1}
 	row, ok, err := st.Get(nil, countersKey)
@@ -140,8 +142,8 @@ func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 	return nil
 }
 
-// Finish implements machine.Finisher: it forgets a piece of what was kept long enough, and writes each changed transaction once, the
-// topics and the counters.
+// Finish implements machine.Finisher: it forgets a piece of the expired transactions, and writes each changed one once, the topics and the
+// counters.
 func (m *Machine) Finish(st *entry.Stamp, b store.Batch) error {
 	m.plan = plan{}
 	m.at = m.clock(st)
@@ -200,7 +202,7 @@ func (m *Machine) settle() {
 		if s.exists && !s.status.Final() {
 			m.cache.resize(s)
 		} else {
-			m.cache.drop(s) // nothing follows: whoever still asks is a client that repeats itself
+			m.cache.drop(s) // a later request comes only from a client that repeats itself
 		}
 	}
 	if cap(m.dirty) > maxIdle {
@@ -225,7 +227,7 @@ func (m *Machine) BoundCache(bytes int64) { m.cacheMost.Store(max(bytes, 1)) }
 // CacheBytes returns how many bytes Apply keeps of open transactions. Any goroutine.
 func (m *Machine) CacheBytes() int64 { return m.cached.Load() }
 
-// Held reports whether no call may go out: the state comes from a snapshot that was restored, and nobody has said Resume. Any goroutine.
+// Held reports whether no call may go out: the state comes from a restored snapshot, and no operator has said Resume. Any goroutine.
 func (m *Machine) Held() bool { return m.held.Load() }
 
 // clock is the machine's clock at an entry, in milliseconds.

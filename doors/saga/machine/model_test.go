@@ -348,8 +348,8 @@ func randomPart(r *rand.Rand, m *model) *sagapart.Part {
 	return &sagapart.Part{Kind: sagapart.Change, Change: c}
 }
 
-// TestAgainstModel feeds machine and model the same random commands, many to an entry, with restarts. A second machine with next to no cache
-// must come to the same rows, byte for byte: what it writes may not depend on what it happens to remember.
+// TestAgainstModel feeds machine and model the same random commands, many to an entry, with restarts. A second machine with next to no
+// cache must come to the same rows, byte for byte: its writes may not depend on its memory.
 func TestAgainstModel(t *testing.T) {
 	opt := Options{RetentionMs: modelRetention}
 	for seed := range int64(20) {

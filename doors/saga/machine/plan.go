@@ -149,7 +149,7 @@ func (m *Machine) checkChange(pl *plan, c *sagapart.ChangePart) (rej *entry.Reje
 		return reject(sagapart.NotFound, "%s", c.Gid), nil
 	case c.Number != 0 && c.Number != s.number:
 		return reject(sagapart.NotFound, "%s is %d by now and not %d", c.Gid, s.number, c.Number), nil
-	case s.status.Final() || !c.From.Has(s.status): // nothing changes a transaction that has ended, whatever From says
+	case s.status.Final() || !c.From.Has(s.status): // a transaction that has ended never changes, with any From
 		return wrongStatus(s), nil
 	}
 	for _, r := range c.Results {
@@ -203,8 +203,8 @@ func (m *Machine) checkRegister(pl *plan, g *sagapart.RegisterPart) (rej *entry.
 	return nil, nil
 }
 
-// readNames reads the names of a transaction's branches unless they are known. What this entry has begun or changed is always known, so
-// that its rows in the store are whole.
+// readNames reads the names of a transaction's branches unless they are known. The names of a transaction changed in this entry are always
+// known, so that its rows in the store are whole.
 func (m *Machine) readNames(s *slot) error {
 	if s.named {
 		return nil

@@ -14,8 +14,8 @@ import (
 // attempts is how often a reader reads without a View before it takes one.
 const attempts = 3
 
-// read calls f with a reader of one applied index: the store itself if no entry became visible meanwhile, which the gate's version
-// tells, else a View. f may be called several times; what the last call made counts.
+// read calls f with a reader of one applied index. It is the store itself if no entry became visible meanwhile, which the gate's version
+// tells, else a View. f may be called several times; its last call counts.
 func (m *Machine) read(f func(r store.Reader) error) error {
 	for range attempts {
 		version, open := m.gate.Version()
@@ -57,7 +57,7 @@ func (m *Machine) FindNumber(number uint64) (t *Transaction, err error) {
 	return t, err
 }
 
-// Brief is Find without the branches, which may be a thousand times as large: for those who want to know where a transaction stands.
+// Brief is Find without the branches, which may be a thousand times as large: for callers that need only the status.
 func (m *Machine) Brief(gid string) (t *Transaction, err error) {
 	err = m.read(func(r store.Reader) error {
 		number, ok, err := numberOf(r, gid)
@@ -147,7 +147,7 @@ func readTransaction(r store.Reader, number uint64) (t *Transaction, inline []by
 	return &Transaction{Number: number, Definition: d.Definition, Head: h.view(), BranchBytes: h.size, Bytes: int64(len(row) + len(h.reason) + len(h.result))}, d.inline, h, nil
 }
 
-// readHead reads a head: its row, or what the definition began with.
+// readHead reads a head: its row, or the definition's initial head.
 func readHead(r store.Reader, number uint64, d *definition) (head, error) {
 	row, ok, err := r.Get(nil, appendHeadKey(nil, number))
 	switch {
@@ -220,14 +220,14 @@ type Listed struct {
 	Number uint64
 	// Transaction is nil where the list has no room for more than numbers: BriefNumber reads it.
 	Transaction *Transaction
-	// Bytes is what it takes without its branches.
+	// Bytes is its size without its branches.
 	Bytes int64
 }
 
-// List lists up to limit transactions with numbers below before (0: from the newest), newest first and without branches. Of those beyond
-// the first room bytes it gives the numbers alone, because a thousand may be a thousand times as large as the caller has room for; all others are of
-// one applied index. next is what to pass as before to go on, 0: there is no more. A call takes off most what it has read, and ends when that is spent.
-// So it may return fewer than limit, even none, and a next. Any goroutine.
+// List lists up to limit transactions with numbers below before (0: from the newest), newest first and without branches. Beyond the first
+// room bytes it returns the numbers alone, because a thousand transactions may exceed the caller's room. All others are of one applied
+// index. next is the value of before for the next call; 0: there is no more. A call takes off most what it has read, and ends when that is
+// spent. So it may return fewer than limit, even none, and a next. Any goroutine.
 func (m *Machine) List(before uint64, limit, room int, most *Reads, f Filter) (all []Listed, next uint64, err error) {
 	if f.Gid != "" {
 		return m.listOne(before, f)

@@ -3,9 +3,9 @@ package machine
 import "fmt"
 
 // restoreRow returns the row to write for one row of a snapshot that is being restored as a new cluster. All of them stay: a gid means in
-// the new cluster what it meant in the old one, and numbers go on. But it begins held, and calls no service until somebody says
-// Resume: the cluster that the snapshot was taken of may still run, and both would call (DECISIONS A7). One that never had a
-// transaction or a topic has nothing to hold.
+// the new cluster what it meant in the old one, and numbers go on. But it begins held, and calls no service until an operator says Resume.
+// The snapshot's cluster may still run, and both would call (DECISIONS A7). One that never had a transaction or a topic has nothing to
+// hold.
 func restoreRow(key, value []byte) (row []byte, keep bool, err error) {
 	if len(key) != len(countersKey) || key[1] != spaceCounters {
 		return value, true, nil

@@ -9,9 +9,10 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// A transaction that has ended is kept for a time and then forgotten: its rows go, and its gid may be used again. How long is said where it ends, by
-// the newest Retain or else by Options.RetentionMs, so members forget it at the same entry, and a change is of those that end later. Those that
-// end in one entry are in one row of the retention space, in order of ticks, and each later entry forgets a piece of what is due.
+// A transaction that has ended is kept for a time and then forgotten: its rows go, and its gid may be used again. The retention is fixed at
+// its end, by the newest Retain or else by Options.RetentionMs. So members forget it at the same entry, and a new value affects only later
+// ends. Transactions that end in one entry share one row of the retention space, in order of ticks. Each later entry forgets a piece of the
+// expired ones.
 
 const (
 	// retiredOf is how many transactions, retiredRows how many rows of theirs, one row of the retention space stands for.
@@ -61,7 +62,7 @@ func (m *Machine) retire(st *entry.Stamp, b store.Batch) {
 	}
 }
 
-// forget deletes a piece of what was kept long enough.
+// forget deletes a piece of the expired transactions.
 func (m *Machine) forget(st *entry.Stamp, b store.Batch) error {
 	now := m.clock(st)
 	if m.oldest > now {

@@ -31,8 +31,8 @@ func (r *rig) end(n int) {
 // rows counts the machine's rows.
 func (r *rig) rows() int { return strings.Count(r.Dump(), "\"g") }
 
-// TestWhatHasEndedIsForgottenInPieces: a day after a busy hour no entry is held up by all that ended in it, and a restart goes on where the
-// last process stopped.
+// TestWhatHasEndedIsForgottenInPieces: a day after a busy hour no entry is held up by all its ended transactions. A restart continues where
+// the last process stopped.
 func TestWhatHasEndedIsForgottenInPieces(t *testing.T) {
 	const n = 1000
 	opt := Options{RetentionMs: 1000}
@@ -117,8 +117,8 @@ func TestATransactionOfManyRowsIsForgotten(t *testing.T) {
 	}
 }
 
-// TestOpenTransactionsAreNeverForgotten, in whatever status, however long ago anything happened to them, and over a restart: years after all
-// others are gone each has its rows and its one timer, and can still be ended.
+// TestOpenTransactionsAreNeverForgotten, in any status, after any time, and over a restart. Years after all others are gone each has its
+// rows and its one timer, and can still be ended.
 func TestOpenTransactionsAreNeverForgotten(t *testing.T) {
 	const year = 365 * 86_400_000
 	opt := Options{RetentionMs: 1000}
@@ -156,8 +156,8 @@ func TestOpenTransactionsAreNeverForgotten(t *testing.T) {
 	}
 }
 
-// TestHowLongWhatEndsIsKept: a Retain is for what ends from then on, the same on every member, over a restart and in a restored cluster; what has ended
-// before keeps its time.
+// TestHowLongWhatEndsIsKept: a Retain is for later ends, the same on every member, over a restart and in a restored cluster. Transactions
+// that ended earlier keep their time.
 func TestHowLongWhatEndsIsKept(t *testing.T) {
 	opt := Options{RetentionMs: 10_000}
 	r := openRig(t, store.NewMem(), opt)

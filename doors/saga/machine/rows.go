@@ -92,12 +92,12 @@ func decodeNumber(row []byte) (uint64, error) {
 	return number, nil
 }
 
-// counters are what the machine counts: the next number to give, and how many there are of each. One row.
+// counters are the machine's counters: the next number to give, and how many there are of each. One row.
 type counters struct {
 	next    uint64
 	held    bool
 	elapsed int64 // ms
-	// retention is for how long what ends is kept, in ms; 0: nobody has said.
+	// retention is how long ended transactions are kept, in ms; 0: not set.
 	retention int64
 	counts    [lastCount]int64
 }
@@ -123,8 +123,8 @@ const (
 	flagRetention   = 4
 )
 
-// appendCounters encodes the counters: version, flags, next u, then a u for each status from prepared on, topics u, and elapsed u and retention u if
-// they are not 0: builds that do not know them have no cluster of a level in which they can be anything else.
+// appendCounters encodes the counters: version, flags, next u, then a u for each status from prepared on, topics u. Then elapsed u and
+// retention u if they are not 0: builds that do not know them have no cluster of a level with them.
 func appendCounters(dst []byte, c *counters) []byte {
 	dst = append(dst, countersVersion, wire.Bit(c.held, flagHeld)|wire.Bit(c.elapsed != 0, flagElapsed)|wire.Bit(c.retention != 0, flagRetention))
 	dst = binary.AppendUvarint(dst, c.next)
@@ -165,8 +165,8 @@ func decodeCounters(row []byte) (c counters, err error) {
 	return c, nil
 }
 
-// inlineBytes is up to which size a transaction's first branches are in its definition's row: one row less for most sagas, and a List
-// that does not read them all.
+// inlineBytes is the largest size of a transaction's first branches in its definition's row. Most sagas then have one row less, and a List
+// does not read all large ones.
 const inlineBytes = 1 << 10
 
 // appendDefinition encodes what a transaction begins with: its head as bytes, its definition, and its branches if the row holds them.
@@ -174,7 +174,7 @@ func appendDefinition(dst []byte, h *head, d *sagapart.Definition, inline []byte
 	at := len(dst)
 	dst = appendHead(dst, h)
 	n := len(dst) - at
-	// The length comes before the head, whose size is known only now. It is moved up by as much as its length takes.
+	// The length comes before the head. The head's size is known only now. It is moved up by as much as its length takes.
 	var length [binary.MaxVarintLen64]byte
 	size := binary.PutUvarint(length[:], uint64(n))
 	dst = append(dst, length[:size]...)
@@ -193,7 +193,7 @@ func splitDefinition(row []byte) (head, rest []byte, err error) {
 	return head, r.Rest(), nil
 }
 
-// definition is a definition's row: what a transaction began with.
+// definition is a definition's row: a transaction's first state.
 type definition struct {
 	head
 	sagapart.Definition

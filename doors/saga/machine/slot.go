@@ -96,7 +96,7 @@ func (c *cache) drop(s *slot) {
 const handSteps = 8
 
 // shrink drops slots until the cache has its size again, or all of them after an entry that alone met more than it is for. Only between
-// entries: what an entry has changed must find its slots.
+// entries: an entry's changes must find their slots.
 func (c *cache) shrink() {
 	if c.bytes > 2*c.most {
 		c.reset(c.most)

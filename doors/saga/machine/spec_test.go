@@ -7,8 +7,8 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// TestClientsPartsAreKnownAsSuch: while authentication is on, what clients send needs a Pass and what workers send does not; the machine's
-// Spec is where the gate of all commands learns which is which.
+// TestClientsPartsAreKnownAsSuch: while authentication is on, clients' parts need a Pass and workers' do not. The machine's Spec tells the
+// gate of all commands which is which.
 func TestClientsPartsAreKnownAsSuch(t *testing.T) {
 	if Spec.FromClient == nil || !Spec.FromClient(sagapart.Append(nil, parse(t, "begin g saga submitted"))) {
 		t.Error("a client's submit goes through without a Pass")

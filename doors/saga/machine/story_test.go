@@ -14,9 +14,9 @@ import (
 	"github.com/holdfastdb/holdfast/internal/golden"
 )
 
-// TestStories plays the scripts in testdata. A line is a command (parse says which there are) or a look at the state; what it answers is
-// compared with the lines below it that begin with "  ". Commands between "entry" and "end" travel in one raft entry. -rewrite writes
-// the answers instead.
+// TestStories plays the scripts in testdata. A line is a command (parse has the list) or a look at the state. Its answer is compared with
+// the lines below it that begin with "  ". Commands between "entry" and "end" travel in one raft entry. -rewrite writes the answers
+// instead.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

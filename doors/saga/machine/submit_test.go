@@ -14,8 +14,8 @@ func submitOf(gid string) *sagapart.Part {
 			Options: sagapart.Options{Concurrent: true, RequestTimeoutMs: 9000}, Headers: []sagapart.Header{{Name: "X-Tenant", Value: "t1"}}}}}
 }
 
-// TestASubmitGivesOptions: whether the prepared transaction came with the same entry, an earlier one or before a restart, with branches in
-// its definition's row or in rows of their own, it has the options of its submit, and its branches are as they were.
+// TestASubmitGivesOptions: the prepared transaction came with the same entry, an earlier one or before a restart. Its branches are in its
+// definition's row or in rows of their own. It has the options of its submit, and its branches are unchanged.
 func TestASubmitGivesOptions(t *testing.T) {
 	for name, steps := range map[string]string{"small": "steps=2 payload=10", "large": "steps=2 payload=4000", "none": ""} {
 		prepare := "begin g msg prepared interval=7 data={\"delay\":0} " + steps

@@ -19,7 +19,7 @@ type ring struct {
 // recentBatch is how many timers one call of Recent returns at most.
 const recentBatch = 1024
 
-// reset forgets all timers. Numbers go on, so that who asks for more of an earlier life is told to begin anew.
+// reset forgets all timers. Numbers go on, so that a reader with a number of an earlier life is told to begin anew.
 func (r *ring) reset(size int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,11 +63,10 @@ func (r *ring) wake() {
 	}
 }
 
-// Recent returns timers that entries have set after the seq-th, oldest first, perhaps not all there are: ask again from the seq returned.
-// A timer that was replaced or has ended since is among them. ok is false if the ring no longer reaches back that far: what was set is to
-// be read with Due, and what comes asked for from the seq returned. Without timers, changed is closed when there are some, or the
-// clock has jumped. To begin,
-// take the seq that Recent(math.MaxUint64) returns, and ask Due after that. Any goroutine.
+// Recent returns timers that entries have set after the seq-th, oldest first. It may return only part of them: ask again from the seq
+// returned. A timer that was replaced or has ended since is among them. ok is false if the ring no longer reaches back that far. Then read
+// the timers with Due, and later ones from the seq returned. Without timers, changed is closed when there are some, or the clock has
+// jumped. To begin, take the seq that Recent(math.MaxUint64) returns, and ask Due after that. Any goroutine.
 func (m *Machine) Recent(after uint64) (timers []Timer, seq uint64, ok bool, changed <-chan struct{}) {
 	r := &m.timers
 	r.mu.Lock()

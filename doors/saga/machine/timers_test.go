@@ -201,7 +201,7 @@ func TestOpenTransactionsCostNoMemory(t *testing.T) {
 	}
 }
 
-// TestOneTimerForEachOpenTransaction, whatever has been done with it, in one entry or in many.
+// TestOneTimerForEachOpenTransaction, after any changes, in one entry or in many.
 func TestOneTimerForEachOpenTransaction(t *testing.T) {
 	r := newRig(t)
 	r.must("begin g msg prepared first=500", "begin g msg submitted first=300", "change g next=10 pass", "change g next=5000", "change g to=aborting",
@@ -216,7 +216,7 @@ func TestOneTimerForEachOpenTransaction(t *testing.T) {
 	}
 }
 
-// TestElapse: time in which no member ran makes what waited for it due, and nothing that begins afterwards. Who waits for timers hears of it.
+// TestElapse: time in which no member ran makes what waited for it due, and nothing that begins afterwards. A waiting worker hears of it.
 func TestElapse(t *testing.T) {
 	r := newRig(t)
 	row := func() []byte { b, _, _ := r.Store.Get(nil, countersKey); return b }
@@ -271,7 +271,7 @@ func TestWhatIsKeptIsForgottenAfterTheOutage(t *testing.T) {
 	}
 }
 
-// TestTheCacheTakesABound: with less room Apply keeps less from the next entry on, and as much as before when the room is back. What it does not keep
+// TestTheCacheTakesABound: with less room Apply keeps less from the next entry on, and as much as before when the room is back. A dropped row
 // is read from the store.
 func TestTheCacheTakesABound(t *testing.T) {
 	r := openRig(t, store.NewMem(), Options{CacheBytes: 1 << 20})

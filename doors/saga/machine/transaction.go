@@ -10,9 +10,9 @@ type Transaction struct {
 	Number uint64
 	sagapart.Definition
 	Head
-	// BranchBytes is what the branches take with their payloads, each payload once.
+	// BranchBytes is the size of the branches with their payloads, each payload once.
 	BranchBytes int64
-	// Bytes is what the transaction takes without the rows of its branches.
+	// Bytes is the size of the transaction without the rows of its branches.
 	Bytes int64
 	// Branches are in the order in which they were given: a branch's place is its index here, from 0 on. Brief leaves them out.
 	Branches []Branch
@@ -67,7 +67,7 @@ type Counts struct {
 	Topics                                         int64
 }
 
-// Topic is who gets the messages of one name. It belongs to the receiver.
+// Topic is the subscribers of one name. It belongs to the receiver.
 type Topic struct {
 	Name string
 	// ID is a number that no other topic or transaction has or had; Version counts the changes, from 1.

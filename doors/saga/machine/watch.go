@@ -7,7 +7,7 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// note is what those who watch a gid hear of a command.
+// note is the news of a command for the watchers of a gid.
 type note struct {
 	gid    string
 	state  sagapart.State
@@ -15,7 +15,7 @@ type note struct {
 	ended  bool
 }
 
-// watches are who waits for news of which gid. Any goroutine.
+// watches are the watchers of each gid. Any goroutine.
 type watches struct {
 	mu   sync.Mutex // guards the rest; nothing waits under it
 	of   map[string][]*watch
@@ -26,10 +26,10 @@ type watch struct {
 	f func(s sagapart.State, passes uint32, ended bool)
 }
 
-// Watch calls f with each change of status of a gid's transaction from now on, and each end of a pass over it: where it stands, how many
-// passes have ended, and whether one did with this. It is called by the goroutine that applies entries, while readers wait: it must not
-// block and not call the machine. cancel ends it; it may be called from f, and f may still be called once while it runs. Whoever waits
-// for an outcome watches first and proposes then. Any goroutine.
+// Watch calls f with each change of status of a gid's transaction from now on, and each end of a pass over it. f gets the status, the
+// number of ended passes, and whether one ended now. It is called by the goroutine that applies entries, while readers wait: it must not
+// block and not call the machine. cancel ends it; it may be called from f, and f may still be called once while it runs. To wait for an
+// outcome, watch first and propose then. Any goroutine.
 func (m *Machine) Watch(gid string, f func(s sagapart.State, passes uint32, ended bool)) (cancel func()) {
 	w, ws := &watch{f}, &m.watches
 	ws.mu.Lock()
@@ -55,7 +55,7 @@ func (ws *watches) drop(gid string, w *watch) {
 	}
 }
 
-// tell calls those who watch, note after note. On most members nobody does.
+// tell calls the watchers, note after note. Most members have none.
 func (ws *watches) tell(notes []note) {
 	ws.mu.Lock()
 	nobody := len(ws.of) == 0

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Allow are targets that somebody has named: addresses, and hosts as they stand in URLs. The zero value is none.
+// Allow is the operator's list of permitted targets: addresses, and hosts as they stand in URLs. The zero value is none.
 type Allow struct {
 	prefixes []netip.Prefix
 	hosts    map[string]bool         // lower case, without a final dot
@@ -19,8 +19,8 @@ type hostPort struct {
 	port uint16
 }
 
-// ParseAllow reads what was written in a flag: each word is an address, a block of addresses (CIDR) or the name of a host, or an address or a
-// name with one port, 10.0.0.7:8080. The error says which word cannot be read.
+// ParseAllow reads a flag's words. Each is an address, a block of addresses (CIDR), the name of a host, or an address or name with one
+// port, 10.0.0.7:8080. The error says which word cannot be read.
 func ParseAllow(words []string) (a Allow, err error) {
 	for _, word := range words {
 		word = strings.TrimSpace(word)

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// What is read of an answer, in bytes. Its body is looked through for the two words as it comes and kept no further than somebody
-// reads it: a JSON-RPC answer to maxBody, others to keptBody. The rest is read away, a body longer than maxQuick only by a few calls at a
-// time. One that goes on beyond maxScan is given up: it says nothing.
+// Bounds on reading an answer, in bytes. Its body is searched for the two words as it comes. It is kept only as far as it is used: a
+// JSON-RPC answer to maxBody, others to keptBody. The rest is read away, a body longer than maxQuick only by a few calls at a time. One
+// that goes on beyond maxScan is given up: it has no result.
 const (
 	maxHead  = 64 << 10
 	maxBody  = 64 << 10
@@ -21,7 +21,7 @@ const (
 	maxScan  = 64 << 20
 )
 
-// answer is what a service answered over HTTP.
+// answer is a service's answer over HTTP.
 type answer struct {
 	status   int
 	location string
@@ -32,7 +32,7 @@ type answer struct {
 	whole    bool     // it was read to its end
 	reusable bool     // the connection is good for another call, if it was
 	encoding string   // of the body, if we cannot read it
-	rpc      rpcError // what a JSON-RPC answer says that is longer than what is kept
+	rpc      rpcError // the error in a JSON-RPC answer that is too long to keep
 }
 
 var getRequest, postRequest = &http.Request{Method: http.MethodGet}, &http.Request{Method: http.MethodPost}
@@ -122,7 +122,7 @@ func (a *answer) scan(r io.Reader, jsonRPC bool, long func() (done func(), err e
 	overlap := max(len(ongoing), len(failure)) - 1
 	buf := buffers.Get().(*buffer)
 	defer buf.free()
-	if cap(buf.b) < scanned { // what is read in pieces of 2 KiB takes ten times the processor
+	if cap(buf.b) < scanned { // reading in pieces of 2 KiB takes ten times the processor
 		buf.b = make([]byte, 0, scanned)
 	}
 	window := buf.b[:cap(buf.b)]
@@ -173,7 +173,7 @@ func unexpected(err error) error {
 	return err
 }
 
-// judgeAnswer says what an answer means. Half of one means nothing.
+// judgeAnswer translates an answer. Half of one means nothing.
 func (c *call) judgeAnswer(a answer) verdict {
 	text := string(a.body[:min(len(a.body), MaxMessage+4)])
 	answered := fmt.Sprintf("%s answered %d", c.target.endpoint(), a.status)

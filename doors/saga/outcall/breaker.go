@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// breaker decides if calls of one route are made, or if connections to one endpoint are. It counts calls that came to nothing: an answer, whatever it says, is none of
-// them. Net.mu guards it.
+// breaker decides if calls of one route are made, or if connections to one endpoint are. It counts calls without an answer: any answer,
+// good or bad, is none of them. Net.mu guards it.
 type breaker struct {
 	failures int           // in a row
-	open     bool          // no calls but the one that tries it
+	open     bool          // no calls but the trial
 	trying   bool          // that one is under way or waits for its place
 	wait     time.Duration // how long it stays open the next time, before jitter
 	until    time.Time     // when it may be tried
-	last     string        // what the last failure said
+	last     string        // the text of the last failure
 	stranger bool          // it has never answered
 }
 
-// strangersWait is how many times longer an endpoint may be left alone that has never answered: it may be a name that somebody made up.
+// strangersWait is how many times longer an endpoint may be left alone that has never answered: its name may be invented.
 const strangersWait = 4
 
-// allow reports whether a call may be made now, and whether it is the one that tries an endpoint that was given up.
+// allow reports whether a call may be made now, and whether it is the trial of an endpoint that was given up.
 func (b *breaker) allow(now time.Time) (ok, trial bool) {
 	if !b.open {
 		return true, false
@@ -32,14 +32,14 @@ func (b *breaker) allow(now time.Time) (ok, trial bool) {
 	return true, true
 }
 
-// answered takes any answer as a sign of life, whoever got it. It reports whether the breaker was open.
+// answered takes any answer to any call as a sign of life. It reports whether the breaker was open.
 func (b *breaker) answered() bool {
 	was := b.open
 	*b = breaker{}
 	return was
 }
 
-// failed counts a call that came to nothing. It reports whether that has opened the breaker, again if it was the trial.
+// failed counts a call without an answer. It reports whether that has opened the breaker, again if it was the trial.
 func (b *breaker) failed(now time.Time, trial bool, why string, o *Breaker) bool {
 	b.last = cut(why, 200)
 	if b.open && !trial {

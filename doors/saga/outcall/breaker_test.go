@@ -129,7 +129,7 @@ func TestAServiceThatIsGoneIsNotCalledForAWhile(t *testing.T) {
 }
 
 func TestNoAnswerOpensABreaker(t *testing.T) {
-	// Whatever a service answers, it is there.
+	// A service with any answer is up.
 	for _, code := range []int{200, 409, 425, 500, 502, 503, 404, 204, 302} {
 		s := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })
 		n := newNet(t, Options{})
@@ -186,7 +186,7 @@ func TestCallsThatWaitEndWhenABreakerOpens(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !sick.Load():
-		case reached.Add(1) <= 5: // the first five come to nothing together
+		case reached.Add(1) <= 5: // the first five fail together
 			<-fail
 			panic(http.ErrAbortHandler)
 		default:
@@ -214,7 +214,7 @@ func TestCallsThatWaitEndWhenABreakerOpens(t *testing.T) {
 			t.Errorf("call %d: %+v", i, r)
 		}
 	}
-	if cut != 46 { // before the fifth came to nothing, the first four had given their places to others
+	if cut != 46 { // before the fifth failed, the first four had given their places to others
 		t.Errorf("%d calls were cut off", cut)
 	}
 	sick.Store(false)
@@ -226,7 +226,7 @@ func TestCallsThatWaitEndWhenABreakerOpens(t *testing.T) {
 	}
 }
 
-// TestCallsWaitForTheOneThatTries: they are made once it has an answer, end when it comes to nothing, and one of them tries when it is cancelled.
+// TestCallsWaitForTheOneThatTries: they are made once it has an answer, end when it fails, and one of them tries when it is cancelled.
 func TestCallsWaitForTheOneThatTries(t *testing.T) {
 	var broken atomic.Bool
 	var under peak

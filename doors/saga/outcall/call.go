@@ -27,7 +27,7 @@ type call struct {
 	size int64 // of its payload
 	done func(Result)
 
-	// What is sent and where: of the request at first, then of each redirect. The goroutine that has the call owns them.
+	// The message and its target: of the request at first, then of each redirect. The goroutine that has the call owns them.
 	target  target
 	method  string
 	body    []byte
@@ -35,7 +35,7 @@ type call struct {
 	hops    int           // redirects followed
 	strip   bool          // a redirect led to another host: no credentials
 	began   time.Time     // Go
-	left    time.Duration // what the service may still take
+	left    time.Duration // the service's remaining time
 	by      time.Time     // when it must have answered; set when running
 
 	// Guarded by Net.mu.
@@ -51,12 +51,12 @@ type call struct {
 	timer    *time.Timer   // ends the waiting
 
 	mu        sync.Mutex
-	cancelled bool               // guarded by mu, as the two below: what a cancel interrupts
+	cancelled bool               // guarded by mu, as the two below: the targets of a cancel
 	conn      *conn              // HTTP, once connected
 	stop      context.CancelFunc // of dialling, or of a call over gRPC
 }
 
-// hold says what a cancel has to interrupt from now on; nil and nil: nothing. It reports false if the call was cancelled already.
+// hold sets the targets of a cancel from now on; nil and nil: none. It reports false if the call was cancelled already.
 func (c *call) hold(conn *conn, stop context.CancelFunc) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,7 +97,7 @@ type verdict struct {
 	next string
 }
 
-// failed is the verdict on a call that came to nothing.
+// failed is the verdict on a call without an answer.
 func (c *call) failed(err error) verdict {
 	return verdict{outcome: Transient, mute: true, message: c.explain(err)}
 }
@@ -109,7 +109,7 @@ func (c *call) unreached(err error) verdict {
 	return v
 }
 
-// explain says what went wrong, in the words of somebody who has a service to repair.
+// explain describes the error in words for the operator of the service.
 func (c *call) explain(err error) string {
 	if isTimeout(err) {
 		return fmt.Sprintf("%s gave no answer in time (%v)", c.target.endpoint(), c.timeout())
@@ -117,7 +117,7 @@ func (c *call) explain(err error) string {
 	return fmt.Sprintf("%s: %v", c.target.endpoint(), err)
 }
 
-// timeout is what the request grants.
+// timeout is the request's time limit.
 func (c *call) timeout() time.Duration {
 	if c.req.Timeout > 0 {
 		return c.req.Timeout

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// conn is a connection over HTTP/1.1. One call has it at a time, or nobody: then it has no buffer, so that thousands may be kept.
+// conn is a connection over HTTP/1.1. One call has it at a time. An idle one has no buffer, so that thousands may be kept.
 type conn struct {
 	net.Conn
 	remote netip.AddrPort
@@ -20,7 +20,7 @@ type conn struct {
 	heard  bool          // a byte has come since the request
 	sent   bool          // the request was written whole
 	used   time.Time     // when it was put aside
-	quiet  func() bool   // whether nothing has come unasked and nobody has hung up
+	quiet  func() bool   // whether no byte has come unasked and the service has not hung up
 }
 
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}

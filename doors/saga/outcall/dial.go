@@ -13,8 +13,8 @@ import (
 // minDialTime is what each of several addresses of a name gets at least before the next is tried.
 const minDialTime = 500 * time.Millisecond
 
-// dial connects to a target. Names are resolved here and the addresses dialled as such, so that nobody resolves a second time between
-// the judgement and the connection. The error is, or wraps, a *refusal if policy has refused every address that could be tried.
+// dial connects to a target. Names are resolved here and the addresses dialled as such, so that no second resolution happens between the
+// judgement and the connection. The error is, or wraps, a *refusal if policy has refused every address that could be tried.
 func (n *Net) dial(ctx context.Context, t *target) (net.Conn, error) {
 	addrs := []netip.Addr{t.addr}
 	if !t.addr.IsValid() {
@@ -37,7 +37,7 @@ func (n *Net) dial(ctx context.Context, t *target) (net.Conn, error) {
 			return conn, nil
 		}
 		if r := (*refusal)(nil); failed == nil || errors.As(failed, &r) {
-			failed = err // what could be tried says more than what could not
+			failed = err // an error of a tried address says more than that of an untried one
 		}
 		if ctx.Err() != nil {
 			break

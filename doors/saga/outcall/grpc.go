@@ -87,8 +87,8 @@ func (n *Net) newChannel(ep *endpoint, t target) (*channel, error) {
 	return ch, err
 }
 
-// connectTimeout is how long one try to connect may take: between one and two times a call's usual time. Thousands of services that never say a word would
-// otherwise be given up in the same moment, and the calls of others would wait for that.
+// connectTimeout is how long one try to connect may take: between one and two times a call's usual time. Otherwise thousands of silent
+// services would be given up in the same moment, and the calls of others would wait for that.
 func (n *Net) connectTimeout() time.Duration { return n.o.Timeout + rand.N(n.o.Timeout) }
 
 // channelOf finds or makes the endpoint's channel.
@@ -170,16 +170,16 @@ func (c *call) overGRPC() verdict {
 	v := c.judgeStatus(err, ch.refused.Load())
 	v.unreachable = v.mute && ch.unreachable()
 	if v.outcome == Refused {
-		n.dropChannel(c.endpoint, ch) // or it would go on refusing for a while after somebody has allowed it
+		n.dropChannel(c.endpoint, ch) // or it would go on refusing for a while after an operator has allowed it
 	}
 	return v
 }
 
-// largestMessage is the longest answer that is taken, in bytes: what DTM takes.
+// largestMessage is the longest accepted answer, in bytes: DTM's.
 const largestMessage = 4 << 20
 
-// invoke makes the call. The library has the whole of an answer in memory, though nobody reads it: one that is longer than maxBody needs a place,
-// and the calls of its route after it have one from the beginning.
+// invoke makes the call. The library has the whole of an answer in memory, though it is not read. One longer than maxBody needs a place,
+// and later calls of its route have one from the beginning.
 func (c *call) invoke(ctx context.Context, ch *channel) error {
 	n := c.net
 	ctx = c.metadata(ctx)
@@ -204,7 +204,7 @@ func (c *call) invoke(ctx context.Context, ch *channel) error {
 	return ch.cc.Invoke(ctx, c.target.path, c.body, nil, grpc.MaxCallRecvMsgSize(largestMessage))
 }
 
-// judgeStatus says what a gRPC status means.
+// judgeStatus translates a gRPC status.
 func (c *call) judgeStatus(err error, refused *refusal) verdict {
 	s := status.Convert(err)
 	switch s.Code() {

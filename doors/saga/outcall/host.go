@@ -9,9 +9,8 @@ import (
 // plain is the address without what gives one address several spellings: IPv4 inside IPv6, and zones.
 func plain(ip netip.Addr) netip.Addr { return ip.Unmap().WithZone("") }
 
-// hostName is the name of a host as it is compared and resolved: lower case, without a final dot. A name that some resolver could take
-// for an address is refused, whatever this one does with it: 127.1, 0x7f000001, 2130706433 and 017700000001 are all 127.0.0.1 to
-// the C library.
+// hostName is the name of a host as it is compared and resolved: lower case, without a final dot. A name that some resolver could take for
+// an address is refused. 127.1, 0x7f000001, 2130706433 and 017700000001 are all 127.0.0.1 to the C library.
 func hostName(s string) (string, error) {
 	name := strings.ToLower(strings.TrimSuffix(s, "."))
 	if name == "" || len(name) > 253 {

@@ -25,7 +25,7 @@ func (b *buffer) free() {
 	}
 }
 
-// make makes a call to one endpoint and says what it came to.
+// make makes a call to one endpoint and returns its result.
 func (c *call) make() verdict {
 	if c.target.scheme == "grpc" {
 		return c.overGRPC()
@@ -37,8 +37,8 @@ func (c *call) make() verdict {
 	return v
 }
 
-// overHTTP sends the request and reads the answer, on a kept connection if it may be one. again: the connection was kept and the
-// service had closed it, so that it has answered nothing; the call is to be made on a new one.
+// overHTTP sends the request and reads the answer, on a kept connection if it may be one. again: the service had closed the kept
+// connection, so it has answered nothing; repeat the call on a new one.
 func (c *call) overHTTP(kept bool) (v verdict, again bool) {
 	n := c.net
 	var conn *conn
@@ -75,7 +75,7 @@ func (c *call) overHTTP(kept bool) (v verdict, again bool) {
 	case isTimeout(err) && conn.sent && !conn.heard && !cancelled:
 		n.listen(c, conn)
 	default:
-		conn.Close() // the answer is judged by what was read of it
+		conn.Close() // the answer is judged by the part that was read
 	}
 	switch {
 	case err == nil:
@@ -227,7 +227,7 @@ func appendHeader(b []byte, name, value string) []byte {
 	return append(b, "\r\n"...)
 }
 
-// credential reports whether a header says who is calling: none of the business of the host that a redirect leads to.
+// credential reports whether a header identifies the caller: it must not reach the host of a redirect.
 func credential(name string) bool {
 	switch strings.ToLower(name) {
 	case "authorization", "cookie", "cookie2", "proxy-authorization", "www-authenticate":

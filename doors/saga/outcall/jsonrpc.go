@@ -14,8 +14,7 @@ const (
 	codeOngoing = -32902
 )
 
-// jsonRPCBody is the request's payload, with what the call is of among its members, as the params of a call of the method that the
-// URL names.
+// jsonRPCBody is the request's payload with the transaction's fields added, as the params of a call of the method that the URL names.
 func jsonRPCBody(r *Request) ([]byte, error) {
 	u, err := url.Parse(r.URL)
 	if err != nil {
@@ -45,7 +44,7 @@ func jsonRPCBody(r *Request) ([]byte, error) {
 	}{fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()), "2.0", u.Query().Get("method"), params})
 }
 
-// judgeJSONRPC says what the body of a 200 means.
+// judgeJSONRPC translates the body of a 200.
 func judgeJSONRPC(body []byte, answered string) verdict {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(body, &members) != nil || members == nil {
@@ -54,7 +53,7 @@ func judgeJSONRPC(body []byte, answered string) verdict {
 	return judgeError(members["error"], string(body[:min(len(body), MaxMessage+4)]), answered)
 }
 
-// judgeError says what an answer means by its member "error", nil if it has none.
+// judgeError translates an answer by its member "error", nil if it has none.
 func judgeError(said []byte, text, answered string) verdict {
 	if said == nil || string(said) == "null" {
 		return verdict{outcome: OK, message: text}
@@ -143,7 +142,7 @@ func (e *rpcError) next(c byte) {
 	e.broken = e.broken || e.depth < 1 && !e.ended
 }
 
-// judge says what the answer means. text is its beginning.
+// judge translates the answer. text is its beginning.
 func (e *rpcError) judge(text, answered string) verdict {
 	switch {
 	case e.broken || !e.ended:

@@ -36,7 +36,7 @@ var (
 	siteLocal   = netip.MustParsePrefix("fec0::/10")
 )
 
-// kindOf says what kind of address a plain one is, if that kind is called only where somebody has named it.
+// kindOf names the kind of a plain address if that kind is called only where the operator allows it.
 func kindOf(ip netip.Addr) string {
 	switch {
 	case metadataAddrs[ip]:

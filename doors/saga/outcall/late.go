@@ -2,8 +2,8 @@ package outcall
 
 import "time"
 
-// A call that had no answer in time may still get one: the service was slow and not dead. Some of these connections are listened to for a while
-// longer, so that the circuit of a route is not opened for calls that succeed late.
+// A call that had no answer in time may still get one: the service was slow and not dead. Some of these connections are read for a while
+// longer, so that a route's circuit does not open for calls that succeed late.
 const (
 	// maxLate and maxLateOfRoute bound the calls that are listened to, in all and of one route.
 	maxLate, maxLateOfRoute = 256, 8

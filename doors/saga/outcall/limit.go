@@ -8,8 +8,8 @@ import (
 // maxEndpoints bounds the endpoints that are remembered. Clients name them, so without a bound they name how much memory they cost.
 const maxEndpoints = 4096
 
-// endpoint is a scheme, host and port: what connections are kept to, and what cannot be reached as a whole. What hangs there is a route. Net.mu
-// guards it.
+// endpoint is a scheme, host and port. Connections are kept per endpoint, and an unreachable one fails as a whole. A call hangs on a route.
+// Net.mu guards it.
 type endpoint struct {
 	key     string
 	running int
@@ -23,14 +23,14 @@ type endpoint struct {
 }
 
 const (
-	// maxLong and maxLongOfHost bound the calls that read an answer beyond its first megabyte, in all and of one endpoint: reading takes the
-	// processor for as long as a service sends.
+	// maxLong and maxLongOfHost bound the calls that read an answer beyond its first megabyte, in all and of one endpoint. Reading takes
+	// the processor for as long as a service sends.
 	maxLong, maxLongOfHost = 16, 4
 	// leastShare is the least that one endpoint's share of all places can be.
 	leastShare = 8
 	// memory is for how long a route is known to answer after it has.
 	memory = time.Minute
-	// longestWait bounds the wait for a place: a call that may take ten minutes is not kept for as long where there is no place for it.
+	// longestWait bounds the wait for a place: a call that may take ten minutes does not wait as long for its place.
 	longestWait = 30 * time.Second
 )
 
@@ -77,8 +77,8 @@ func (n *Net) forLively() int {
 	return n.o.InFlight / 16 * 15
 }
 
-// relieve gives up one call that hangs, where every place it might have is taken and a call of a route waits that answers or has none under way: the oldest
-// of the route with the most. Its request said how long its service may take, but not that others are to wait for it. n.mu is held.
+// relieve gives up one hanging call, the oldest of the route with the most. It does so where all places are taken and a call waits whose
+// route answers, or has no call under way. The request's time limit does not allow it to hold up others. n.mu is held.
 func (n *Net) relieve(r *route, now time.Time) {
 	most, lively := n.o.InFlight, n.lively(r, now)
 	if !lively {
@@ -157,7 +157,7 @@ func (n *Net) enter(c *call) bool {
 	c.trial, c.reaching = trial, reaching
 	c.state = waiting
 	if c.place = r.waiting.PushBack(c); trial || reaching {
-		r.waiting.MoveToFront(c.place) // the others wait for what comes of it
+		r.waiting.MoveToFront(c.place) // the others wait for its result
 	}
 	n.waiting++
 	n.meter.Waiting.Add(1)
@@ -293,9 +293,9 @@ func (n *Net) next() *call {
 	return c
 }
 
-// turn is the route whose turn it is, nil if none of those that were looked at has a place; they are not looked at next time. n.mu is held.
+// turn is the route whose turn it is, nil if none that was looked at has a place; those are not looked at next time. n.mu is held.
 func (n *Net) turn(now time.Time) (first *route) {
-	// Every second turn is that of one that answers, if there is one: those that nobody knows yet are to be heard as well.
+	// Every second turn is that of an answering route, if there is one: unknown routes must get calls as well.
 	n.taken++
 	lively := n.taken%2 == 0 && n.o.InFlight >= 8*leastShare && n.running >= n.o.InFlight/2
 	for at, i := n.turns.Front(), 0; at != nil && i < mostLooked; i++ {
@@ -313,8 +313,8 @@ func (n *Net) turn(now time.Time) (first *route) {
 	return first
 }
 
-// finish counts a call as no longer under way, tells the breakers, and starts those that can begin now: the first is returned, for
-// the goroutine that is free, the others have goroutines of their own. Calls that an opened breaker has cut off are ended.
+// finish counts a call as ended, tells the breakers, and starts the calls that can begin now. The first is returned, for the free
+// goroutine; the others get goroutines of their own. Calls that an opened breaker has cut off are ended.
 func (n *Net) finish(c *call, v verdict) *call {
 	ep, r := c.endpoint, c.route
 	cancelled := c.isCancelled()
@@ -348,12 +348,12 @@ func (n *Net) finish(c *call, v verdict) *call {
 	c.trial, c.reaching = false, false
 	var dead *channel
 	if ep.grpc != nil && ep.running == 0 && (v.mute || !ep.grpc.ready()) {
-		// The library would go on dialling for as long as there is a channel. It is dialled again when somebody calls it.
+		// The library would go on dialling for as long as there is a channel. The next call dials again.
 		dead, ep.grpc = ep.grpc, nil
 	}
 	off := n.cutOff(r, opened)
 	n.offer(r)
-	if reaching || ep.running == n.o.PerEndpoint-1 { // others may wait for the end of the one that tried, or for its place
+	if reaching || ep.running == n.o.PerEndpoint-1 { // others may wait for the end of the trial, or for its place
 		n.offerOthers(r)
 	}
 	first := n.next()
@@ -380,7 +380,7 @@ func (n *Net) finish(c *call, v verdict) *call {
 	return first
 }
 
-// count tells a breaker of a call that came to nothing, and returns it if that has opened it. n.mu is held.
+// count tells a breaker of a call that failed, and returns it if that has opened it. n.mu is held.
 func (n *Net) count(b *breaker, trial bool, why string, now time.Time) *breaker {
 	was := b.open
 	if !b.failed(now, trial, why, &n.o.Breaker) {
@@ -392,7 +392,7 @@ func (n *Net) count(b *breaker, trial bool, why string, now time.Time) *breaker 
 	return b
 }
 
-// cutOff takes the calls out of their queues that wait for what a breaker has closed; nil: none has. n.mu is held.
+// cutOff removes the waiting calls that an opened breaker has blocked; nil: none has. n.mu is held.
 func (n *Net) cutOff(r *route, opened *breaker) (off []*call) {
 	if opened == nil {
 		return nil

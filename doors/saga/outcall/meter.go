@@ -2,11 +2,11 @@ package outcall
 
 import "github.com/holdfastdb/holdfast/internal/meter"
 
-// Meter is what a Net counts and times. Its fields may be read at any time.
+// Meter is a Net's counters and times. Its fields may be read at any time.
 type Meter struct {
 	// Ended counts the calls that have ended, by Outcome.
 	Ended [Refused + 1]meter.Counter
-	// Seconds is how long services took: from a call's place under the limits to its answer, or to what came instead.
+	// Seconds is the duration of calls: from a call's place under the limits to its answer, or to its failure.
 	Seconds meter.Histogram
 	// Running and Waiting are calls at present, Open the endpoints that are not called for the breaker's sake.
 	Running, Waiting, Open meter.Gauge

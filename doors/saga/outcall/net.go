@@ -65,7 +65,7 @@ func New(o Options) *Net {
 	return n
 }
 
-// Meter is what it counts.
+// Meter returns its counters.
 func (n *Net) Meter() *Meter { return &n.meter }
 
 // Go implements Caller.

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Owed says what calls have taken and not given back, "" if nothing: places, room for payloads, turns, and the right to try an endpoint
-// that was given up. When every call has ended it is "", which is what tests look at. Safe for concurrent use.
+// Owed names resources that calls have taken and not given back, "" if none: places, room for payloads, turns, and the right to be a trial.
+// It is "" when every call has ended, which tests check. Safe for concurrent use.
 func (n *Net) Owed() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -3,8 +3,9 @@ package outcall
 import "time"
 
 const (
-	// strangersPerSecond is how many calls may begin in a second whose routes have not answered of late. A call that nobody answers costs a connection
-	// made and closed. Thousands of those in one moment take both processors of a small machine, and calls that are answered wait behind them.
+	// strangersPerSecond is how many calls may begin in a second whose routes have not answered of late. A call without an answer costs a
+	// connection made and closed. Thousands of those in one moment take both processors of a small machine, and calls that are answered
+	// wait behind them.
 	strangersPerSecond = 1000
 	// strangersAtOnce of them may begin at once.
 	strangersAtOnce = 32
@@ -25,7 +26,7 @@ func (p *pace) has(now time.Time) bool {
 	return p.begun < strangersAtOnce
 }
 
-// paceOf is the pace of calls to an endpoint: one that is called for the first time does not wait behind the many calls to a few that hang. n.mu is held.
+// paceOf is the pace of calls to an endpoint. A new endpoint does not wait behind the many calls to a few hanging ones. n.mu is held.
 func (n *Net) paceOf(ep *endpoint) *pace {
 	if ep.running == 0 {
 		return &n.firsts

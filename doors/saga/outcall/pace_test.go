@@ -33,8 +33,8 @@ func TestThePaceIsMadeUpForByTime(t *testing.T) {
 	}
 }
 
-// TestStrangersBeginOneAfterAnother: hundreds of services that nobody has called before are called in the end, but not all at once. A service that has
-// answered does not wait for them.
+// TestStrangersBeginOneAfterAnother: hundreds of services that were never called before are called in the end, but not all at once. A
+// service that has answered does not wait for them.
 func TestStrangersBeginOneAfterAnother(t *testing.T) {
 	good := serve(t, func(http.ResponseWriter, *http.Request) {})
 	strange := serve(t, hang)

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 )
 
-// refusal is why a target is not called. It is an error of its own so that it is recognized whatever a library wraps it in.
+// refusal is the reason for not calling a target. It is an error type of its own so that it is recognized inside any library's wrapping.
 type refusal struct{ text string }
 
 func (r *refusal) Error() string { return r.text }
@@ -21,7 +21,7 @@ type judge struct {
 
 func newJudge(p Policy) judge { return judge{Policy: p, interfaces: interfaceAddrs} }
 
-// target judges what a URL says, before a name in it is resolved. What is dialled is judged all the same.
+// target judges what a URL says, before a name in it is resolved. The dialled address is judged as well.
 func (j *judge) target(t *target) *refusal {
 	if t.addr.IsValid() {
 		return j.address(netip.AddrPortFrom(t.addr, t.port), t.host)
@@ -29,7 +29,7 @@ func (j *judge) target(t *target) *refusal {
 	return j.name(t.host)
 }
 
-// name judges a name before it is resolved. What it resolves to is judged all the same.
+// name judges a name before it is resolved. Its addresses are judged as well.
 func (j *judge) name(host string) *refusal {
 	if metadataNames[host] && !j.Allow.host(host) {
 		return refuse("%s is the metadata service of a cloud, which is not called unless it is among the allowed targets", host)
@@ -48,7 +48,7 @@ func (j *judge) address(at netip.AddrPort, host string) *refusal {
 		return refuse(ownDoor, at)
 	}
 	kind := kindOf(ip)
-	for _, inner := range embedded(ip) { // what a gateway or a tunnel would make of it
+	for _, inner := range embedded(ip) { // the address that a gateway or a tunnel would make of it
 		if j.own(j.Own, inner, at.Port()) {
 			return refuse("%s stands for this cluster's own administration or peer address, which is never called", at)
 		}

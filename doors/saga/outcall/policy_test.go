@@ -217,7 +217,7 @@ func guarded(t *testing.T, own *rawService, o Options) (*Net, string) {
 	return n, port
 }
 
-// silent is a listener that nobody may reach.
+// silent is a listener that no call may reach.
 func silent(t *testing.T) *rawService {
 	s := listen(t, func(c net.Conn, _ int) { io.Copy(io.Discard, c) })
 	t.Cleanup(func() {
@@ -388,8 +388,8 @@ func TestOfSeveralAddressesThoseThatMayBeCalledAre(t *testing.T) {
 	want(t, do(t, n, &Request{URL: "http://mixed.test:" + gone}), Transient, "connection refused")
 }
 
-// TestANameCannotTurnToOurOwnPort: it leads to a service while it is judged for the first time, and to our own port afterwards, by itself and
-// behind a redirect; and an answer with both has the right one dialled alone.
+// TestANameCannotTurnToOurOwnPort: it leads to a service while it is judged for the first time. Afterwards it leads to our own port, by
+// itself and behind a redirect. Of an answer with both only the right one is dialled.
 func TestANameCannotTurnToOurOwnPort(t *testing.T) {
 	own := silent(t)
 	for _, turned := range []string{"127.0.0.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "64:ff9b::7f00:1", "192.0.2.7", "169.254.169.254", "fd00:ec2::254"} {

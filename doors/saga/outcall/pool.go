@@ -48,9 +48,9 @@ func (ep *endpoint) stale(old time.Time) bool {
 // stale reports whether nothing is lost if the route is forgotten. n.mu is held.
 func (r *route) stale(old time.Time) bool { return r.unused() && r.breaker.stale(old) }
 
-// makeRoom forgets one endpoint that nobody uses: any one that has not answered of late, since there are thousands, and most of what it costs is a
-// connection made anew. Of one that answers it would be forgotten that it does, and its next call would wait behind those to strangers. So these go
-// only when they alone are half of all that are remembered. n.mu is held.
+// makeRoom forgets one unused endpoint: any one that has not answered of late, since there are thousands, and their main cost is a new
+// connection. If an answering endpoint were forgotten, its next call would wait behind those to strangers. So these are forgotten only when
+// they alone are half of all. n.mu is held.
 func (n *Net) makeRoom() {
 	now := time.Now()
 	if now.Sub(n.crammed) < 20*time.Millisecond { // all are in use

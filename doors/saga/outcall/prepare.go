@@ -57,7 +57,7 @@ var framing = map[string]bool{
 	"expect": true, "keep-alive": true, "proxy-connection": true, "accept-encoding": true,
 }
 
-// checkHeaders says what is wrong with headers that cannot be sent as they are. They would begin a line of their own, or a request.
+// checkHeaders returns the fault of headers that cannot be sent as they are. They would begin a line of their own, or a request.
 func checkHeaders(all []Header, grpc bool) error {
 	for _, h := range all {
 		if !token(h.Name) {

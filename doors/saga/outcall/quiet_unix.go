@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// quietOf returns a function that reports, without waiting, whether a connection that nobody reads from has neither been closed by the
-// other side nor been sent anything: both mean that it is of no further use.
+// quietOf returns a function that checks an idle connection without waiting. It is true if the other side has neither closed it nor sent
+// anything: both make it useless.
 func quietOf(c net.Conn) func() bool {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()

@@ -39,7 +39,8 @@ func (c *call) follow(a answer) verdict {
 	return verdict{outcome: Transient, next: u.String()}
 }
 
-// redirect goes on with a call whose place at the endpoint before has been given back: it queues where it is led, and is judged there.
+// redirect continues a call whose place at the previous endpoint has been given back. It queues at the redirect's target, and is judged
+// there.
 func (n *Net) redirect(c *call, to string) {
 	was := c.target
 	t, err := parseHTTP(to)

@@ -13,21 +13,21 @@ const (
 type Request struct {
 	// URL is where to: http://… or https://…, else host:port/pkg.Service/Method for gRPC. An empty one is a call that succeeds at once.
 	URL string
-	// Protocol is the transaction's; empty is HTTP. An http:// or https:// URL is called over HTTP whatever it says, as JSON-RPC if it
-	// is JSONRPC and the URL contains the word "method".
+	// Protocol is the transaction's; empty is HTTP. An http:// or https:// URL is always called over HTTP. It is JSON-RPC if Protocol is
+	// JSONRPC and the URL contains the word "method".
 	Protocol string
-	// Gid, Mode, BranchID and Op tell the service what the call is of: as query arguments gid, trans_type, branch_id and op, as
-	// metadata dtm-gid and so on, or as members of JSON-RPC's params. Without a Gid it is of no transaction, and a URL is called over HTTP
-	// as it stands.
+	// Gid, Mode, BranchID and Op tell the service the call's transaction and branch. They are query arguments gid, trans_type, branch_id
+	// and op, metadata dtm-gid and so on, or members of JSON-RPC's params. Without a Gid it is of no transaction, and a URL is called over
+	// HTTP unchanged.
 	Gid, Mode, BranchID, Op string
 	// Payload is the body. Over HTTP a call with one is a POST, one without a GET. For JSON-RPC it is a JSON object, or empty.
 	Payload []byte
-	// Post makes it a POST whatever the payload (mode xa).
+	// Post makes it a POST with any payload (mode xa).
 	Post bool
 	// Headers go out with it, in this order; those that frame a message (Content-Length, Connection, Host…) are left out.
 	Headers []Header
-	// Timeout is how long the service may take, from the moment the call has its place under the limits; as long again, and at most 30 s, it may
-	// have waited for that place. 0 is Options.Timeout.
+	// Timeout is how long the service may take, from the moment the call has its place under the limits. It may have waited as long, at
+	// most 30 s, for that place. 0 is Options.Timeout.
 	Timeout time.Duration
 }
 
@@ -45,10 +45,10 @@ const (
 	Failure
 	// Ongoing: the service says that it is at it: 425 or ONGOING in the body, gRPC's FailedPrecondition, JSON-RPC's code -32902.
 	Ongoing
-	// Transient: anything else, no answer among it. Nobody knows whether the service has done it; the call is to be made again.
+	// Transient: anything else, no answer among it. The service may or may not have done it; repeat the call.
 	Transient
-	// Refused: nothing was sent, because the target is not allowed or the request cannot be put into the protocol. Until somebody
-	// changes one of the two, a further try ends the same.
+	// Refused: nothing was sent, because the target is not allowed or the request cannot be put into the protocol. Until one of the two is
+	// changed, a further try ends the same.
 	Refused
 )
 
@@ -62,11 +62,11 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// Result is what a call came to.
+// Result is the outcome of a call.
 type Result struct {
 	Outcome Outcome
-	// Message is for people: the answer's body (over gRPC its status message) for Failure and Ongoing, what went wrong for Transient
-	// and Refused. At most MaxMessage bytes of UTF-8.
+	// Message is for people: the answer's body (over gRPC its status message) for Failure and Ongoing, the error for Transient and Refused.
+	// At most MaxMessage bytes of UTF-8.
 	Message string
 	// Elapsed is the time since Go, waiting for a place included.
 	Elapsed time.Duration
@@ -77,9 +77,9 @@ const MaxMessage = 1 << 10
 
 // Caller makes calls. *Net does it over the network; the simulation has one that plays a script.
 type Caller interface {
-	// Go begins a call and returns at once. done is called exactly once, on a goroutine of the Caller's: never from within Go or cancel,
-	// so it may take locks that are held around those, but perhaps before Go has returned. It must not block for long. cancel makes it
-	// come soon, with Transient unless the call has just ended; the service may have done its work all the same. Go may be called from
-	// any goroutine, so may cancel, several times and after the end.
+	// Go begins a call and returns at once. done is called exactly once, on a goroutine of the Caller's, perhaps before Go has returned. It
+	// is never called from within Go or cancel, so it may take locks that are held around those. It must not block for long. cancel makes
+	// it come soon, with Transient unless the call has just ended; the service may still have done its work. Go may be called from any
+	// goroutine, so may cancel, several times and after the end.
 	Go(req *Request, done func(Result)) (cancel func())
 }

@@ -107,7 +107,7 @@ func (n *Net) dropRoute(r *route) {
 	delete(r.endpoint.routes, r.key)
 }
 
-// allow reports whether a call may be made now, and whether it is the one that tries its route, or its endpoint. n.mu is held.
+// allow reports whether a call may be made now, and whether it is the trial of its route, or of its endpoint. n.mu is held.
 func (r *route) allow(now time.Time) (ok, trial, reaching bool) {
 	if ok, reaching = r.endpoint.breaker.allow(now); !ok {
 		return false, false, false
@@ -119,7 +119,7 @@ func (r *route) allow(now time.Time) (ok, trial, reaching bool) {
 	return true, trial, reaching
 }
 
-// shut is the breaker for whose sake a call ends at once, nil if there is none: a call waits for what comes of one that tries. n.mu is held.
+// shut is the breaker that makes a call end at once, nil if there is none: during a trial a call waits for its result. n.mu is held.
 func (r *route) shut(now time.Time) (of *breaker, name string) {
 	if b := &r.endpoint.breaker; b.shut(now) {
 		return b, r.endpoint.key
@@ -142,9 +142,9 @@ func (r *route) known(now time.Time) bool { return now.Sub(r.heard) < memory }
 // lively reports whether the route answers, as far as is known. n.mu is held.
 func (n *Net) lively(r *route, now time.Time) bool { return r.known(now) && !n.hangs(r, now) }
 
-// fitsHost reports whether there is a place for one more call of the route among those of its endpoint, whose other routes are to have some as
-// well. From half of them on a route that hangs has a quarter, from three quarters on each has a half, and the last eighth is for routes that
-// answer and for the first call of each other. n.mu is held.
+// fitsHost reports whether there is a place for one more call of the route among those of its endpoint. The endpoint's other routes need
+// some as well. From half of them on a hanging route has a quarter, from three quarters on each has a half. The last eighth is for routes
+// that answer and for the first call of each other. n.mu is held.
 func (n *Net) fitsHost(r *route, now time.Time) bool {
 	ep, all := r.endpoint, n.o.PerEndpoint
 	switch {
@@ -160,8 +160,8 @@ func (n *Net) fitsHost(r *route, now time.Time) bool {
 	return ep.running < all/8*7 || r.running == 0 || n.lively(r, now)
 }
 
-// relieveHost gives up one call that hangs, where every place of an endpoint is taken and a call of a route waits that answers or has none under
-// way: the oldest of the route with the most. n.mu is held.
+// relieveHost gives up one hanging call, the oldest of the route with the most. It does so where all places of an endpoint are taken and a
+// call waits whose route answers, or has no call under way. n.mu is held.
 func (n *Net) relieveHost(r *route, now time.Time) {
 	if r.endpoint.running < n.o.PerEndpoint || r.running > 0 && !n.lively(r, now) {
 		return
@@ -193,7 +193,7 @@ func (n *Net) giveUp(worst *route) {
 	c.interrupt()
 }
 
-// reached notes that a connection to an endpoint was made: whatever becomes of the call, it is there.
+// reached notes that a connection to an endpoint was made: it is up, with any result of the call.
 func (n *Net) reached(ep *endpoint) {
 	n.mu.Lock()
 	var all []*call

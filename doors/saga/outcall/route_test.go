@@ -126,7 +126,7 @@ func TestOneCallTriesAPath(t *testing.T) {
 	}
 }
 
-// TestAnAnswerMeanwhileCounts: a path that has answered since a call began does not hang, whatever becomes of that call.
+// TestAnAnswerMeanwhileCounts: a path that has answered since a call began does not hang, for any outcome of that call.
 func TestAnAnswerMeanwhileCounts(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("gid") == "stuck" {

@@ -17,7 +17,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestServicesThatHangLeavePlaces: whatever time a request grants, and however many services hang, the calls to one that answers go through.
+// TestServicesThatHangLeavePlaces: with any time granted by a request, and any number of hanging services, the calls to one that answers go
+// through.
 func TestServicesThatHangLeavePlaces(t *testing.T) {
 	const all = 256
 	n := newNet(t, Options{InFlight: all, Timeout: time.Second})
@@ -61,8 +62,8 @@ func TestStrangersLeavePlaces(t *testing.T) {
 	}
 }
 
-// TestAHangingCallMakesRoom: where every place is taken by a first call that hangs, the oldest is given up for a service that answers, and for one
-// that was never called.
+// TestAHangingCallMakesRoom: where every place is taken by a first call that hangs, the oldest is given up. It makes room for a service
+// that answers, and for one that was never called.
 func TestAHangingCallMakesRoom(t *testing.T) {
 	const all = 16
 	n := newNet(t, Options{InFlight: all, Timeout: 50 * time.Millisecond})
@@ -136,7 +137,7 @@ func TestNamesThatRefuseAreNotDialledByThemselves(t *testing.T) {
 	}
 }
 
-// TestFewChannelsAreKept: of services that answer, those that were not called for longest are let go.
+// TestFewChannelsAreKept: of services that answer, those unused for longest lose their channels.
 func TestFewChannelsAreKept(t *testing.T) {
 	at := serveGRPC(t, func(context.Context, string, []byte) ([]byte, error) { return nil, nil })
 	_, port, _ := strings.Cut(at, ":")

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// TestEveryCallEndsOnceAndGivesBackWhatItHad: services that answer, fail, hang, break off, send elsewhere and are not there; calls over
-// every protocol that time out and are cancelled, more than there is place for; and in the end nothing is left of them.
+// TestEveryCallEndsOnceAndGivesBackWhatItHad: services answer, fail, hang, break off, redirect and are missing. Calls over every protocol
+// time out and are cancelled, more than there is place for; and in the end nothing is left of them.
 func TestEveryCallEndsOnceAndGivesBackWhatItHad(t *testing.T) {
 	good := serve(t, func(w http.ResponseWriter, r *http.Request) {})
 	odd := serve(t, func(w http.ResponseWriter, r *http.Request) {

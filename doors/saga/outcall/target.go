@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// maxURL bounds a URL, in bytes: what servers commonly take, and ten times what DTM's store does.
+// maxURL bounds a URL, in bytes: the common limit of servers, and ten times DTM's store's.
 const maxURL = 8 << 10
 
 // target is where a URL leads, taken apart and judged as far as words can be.
@@ -20,7 +20,7 @@ type target struct {
 	host   string     // a name as hostName gives it, or the text of addr
 	addr   netip.Addr // if the URL has an address instead of a name
 	port   uint16
-	// authority is the value of the Host header. path is what stands in the request line: path and query, escaped; for gRPC
+	// authority is the value of the Host header. path is the target in the request line: path and query, escaped; for gRPC
 	// /pkg.Service/Method.
 	authority, path string
 	// authorization is the value of that header, from a name and password in the URL.
@@ -154,7 +154,7 @@ func (t *target) setAuthority(withPort bool) {
 	}
 }
 
-// escapeQuery escapes what may not stand in a request line. What is escaped already, and everything else, stays as it was written.
+// escapeQuery escapes characters that may not stand in a request line. Escaped and all other characters stay as they are.
 func escapeQuery(s string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder

@@ -176,7 +176,7 @@ func FuzzAllow(f *testing.F) {
 	})
 }
 
-// FuzzAnswer feeds bytes as a service might send them: whatever comes, it is one of the outcomes.
+// FuzzAnswer feeds a service's bytes: any input is one of the outcomes.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(benchAnswer), false)
 	f.Add([]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nFAI\r\n4\r\nLURE\r\n0\r\n\r\n"), true)

@@ -97,7 +97,7 @@ func (m *moody) due(t testing.TB, n *Net) time.Duration {
 	return b.wait
 }
 
-// TestAnEndpointIsGivenUpAgain: the second time it takes as many failures as the first, the wait begins small again, the queue is cut
+// TestAnEndpointIsGivenUpAgain: the second time it takes as many failures as the first. The wait begins small again, the queue is cut
 // again, and the meter counts one.
 func TestAnEndpointIsGivenUpAgain(t *testing.T) {
 	t.Parallel()
@@ -108,7 +108,7 @@ func TestAnEndpointIsGivenUpAgain(t *testing.T) {
 		if open := n.Meter().Open.Load(); open != 0 {
 			t.Fatalf("round %d: %d breakers are open", round, open)
 		}
-		// Two failures and an answer leave it closed, whatever the rounds before have left.
+		// Two failures and an answer leave it closed, after any earlier rounds.
 		m.down.Store(true)
 		for range 2 {
 			do(t, n, &Request{URL: m.url, Post: true})
@@ -172,7 +172,7 @@ func TestATrialThatIsTurnedAway(t *testing.T) {
 	}
 }
 
-// TestATrialGoesFirst: the call that tries an endpoint waits in front of those that wait for what comes of it, or none of them would ever
+// TestATrialGoesFirst: the trial of an endpoint waits in front of the calls that wait for its result. Otherwise none of them would ever
 // have its turn.
 func TestATrialGoesFirst(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ func opNumber(word string) byte {
 	return 0
 }
 
-// AppendBranches appends the encoding of branches, which is the same in a part and in the store: the branches, and behind them the payloads,
+// AppendBranches appends the encoding of branches, the same in a part and in the store. It has the branches, and behind them the payloads,
 // each once and in the order of their first use. There is no number of payloads: it is the highest that a branch names.
 func AppendBranches(dst []byte, all []Branch) []byte {
 	t := table{of: all}

@@ -205,8 +205,8 @@ func (r *reader) change() *ChangePart {
 	return c
 }
 
-// FromClient reports whether an encoded part is one that clients send: every kind but Resume, Elapse and Retain, and a Change only if it is not the worker's.
-// It reads no more than two bytes, because it is called for every command while authentication is on.
+// FromClient reports whether an encoded part is one that clients send. That is every kind but Resume, Elapse and Retain, and a Change
+// unless it is the worker's. It reads no more than two bytes, because it is called for every command while authentication is on.
 func FromClient(body []byte) bool {
 	if len(body) == 0 {
 		return false

@@ -71,8 +71,8 @@ func TestGolden(t *testing.T)    { codec().Golden(t, "testdata/parts.txt") }
 func TestRoundTrip(t *testing.T) { codec().RoundTrip(t) }
 func FuzzDecode(f *testing.F)    { codec().Fuzz(f) }
 
-// TestASubmitGivesWhatItNames: each option that a submit names takes the place of the prepared one, each that it does not name stays, and
-// what is the same already is no change. WaitResult is not the transaction's.
+// TestASubmitGivesWhatItNames: each option that a submit names replaces the prepared one, each other one stays, and an equal one is no
+// change. WaitResult is not the transaction's.
 func TestASubmitGivesWhatItNames(t *testing.T) {
 	prepared := Definition{Gid: "g", Mode: TCC, Protocol: "grpc", QueryPrepared: "q", CustomData: "old",
 		Options: Options{TimeoutMs: 1, RequestTimeoutMs: 2, RetryIntervalMs: 3, RetryLimit: 4}, Headers: []Header{{"A", "1"}}}
@@ -142,7 +142,7 @@ func TestAPayloadIsThereOnce(t *testing.T) {
 	}
 }
 
-// TestTextsOutliveTheirBytes: what the log gives to decode belongs to somebody else afterwards.
+// TestTextsOutliveTheirBytes: the log reuses the decoded bytes afterwards.
 func TestTextsOutliveTheirBytes(t *testing.T) {
 	for _, p := range samples() {
 		for _, pad := range []int{0, sharedText} { // small, and too large to share one copy

@@ -44,9 +44,9 @@ func (d *Definition) Gives() bool {
 	return o.Concurrent || o.TimeoutMs|o.RequestTimeoutMs|o.RetryIntervalMs|o.RetryLimit != 0 || d.CustomData != "" || len(d.Headers) > 0
 }
 
-// Take replaces the options, the headers and the custom data of a prepared transaction by those that its submit gives, and reports
-// whether that has changed anything. A zero option and an empty text are not given; headers are taken as a whole. WaitResult is a matter
-// of the request and not of the transaction.
+// Take replaces the options, headers and custom data of a prepared transaction by those of its submit, and reports whether anything
+// changed. A zero option and an empty text are not given; headers are taken as a whole. WaitResult is a matter of the request and not of
+// the transaction.
 func (d *Definition) Take(given *Definition) (changed bool) {
 	number := func(to *int64, ms int64) {
 		if ms != 0 && *to != ms {
@@ -102,8 +102,8 @@ func (r *reader) definition(d *Definition) {
 	}
 }
 
-// reader takes the fields of this package's encodings. What it returns as text shares one copy of the whole encoding if that is small: a
-// transaction of two steps has twenty texts, and one allocation is cheaper than twenty.
+// reader takes the fields of this package's encodings. Its texts share one copy of the whole encoding if that is small. A transaction of
+// two steps has twenty texts, and one allocation is cheaper than twenty.
 type reader struct {
 	wire.Reader
 	all  string // the whole encoding; "" if it is large

@@ -10,7 +10,7 @@ import (
 const shownBytes = 64
 
 // Describe prints an encoded part on one line, payloads and custom data as their lengths: "saga.begin saga order-1 submitted: 01 action
-// http://a/b 7 bytes, …", "saga.change order-1 submitted → succeed, 0 succeed, 1 succeed". What does not decode is printed so.
+// http://a/b 7 bytes, …", "saga.change order-1 submitted → succeed, 0 succeed, 1 succeed". A part that does not decode is printed as such.
 func Describe(body []byte) string {
 	var p Part
 	if err := p.Decode(body); err != nil {

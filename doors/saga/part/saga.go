@@ -1,6 +1,6 @@
-// Package part holds the command parts of the saga machine: global transactions as DTM has them, their branches, and topics; their
-// codec, results and rejection codes. It is data: what a part does to the state is doors/saga/machine's, who calls branches doors/saga/advance's.
-// Byte table: docs/formats/entry.md.
+// Package part holds the command parts of the saga machine: global transactions as DTM has them, their branches, and topics. It has their
+// codec, results and rejection codes. It is data: doors/saga/machine applies a part, doors/saga/advance calls branches. Byte table:
+// docs/formats/entry.md.
 package part
 
 import "github.com/holdfastdb/holdfast/core/entry"
@@ -17,7 +17,7 @@ const (
 	RetainLevel uint16 = 8
 )
 
-// Kind is what a part does; it is its first byte.
+// Kind is the effect of a part; it is its first byte.
 type Kind byte
 
 // The kinds. Numbers are never reused.
@@ -133,7 +133,7 @@ func ParseMode(word string) Mode {
 	return 0
 }
 
-// What branches do (DTM's op). A workflow's branches have words of their client.
+// Kinds of a branch's call (DTM's op). A workflow's branches have words of their client.
 const (
 	OpAction     = "action"
 	OpCompensate = "compensate"
@@ -156,7 +156,7 @@ type Part struct {
 	RetainMs int64
 }
 
-// Definition is what is said of a global transaction when it begins and never changes.
+// Definition is the unchanging part of a global transaction, from its beginning.
 type Definition struct {
 	// Gid is the client's name of it, 1 to 128 bytes, unique among the transactions that have not been forgotten.
 	Gid  string
@@ -184,8 +184,8 @@ type Options struct {
 	RetryLimit             int64
 }
 
-// FirstIntervalMs is what a transaction with these options waits between two passes at first, and again after a success, where usualMs is
-// what one waits that does not say otherwise: DTM's rule, by which one that fails soon is tried again before it does.
+// FirstIntervalMs is a transaction's wait between two passes at first, and again after a success; usualMs is the default. By DTM's rule one
+// with a near time limit is retried before it.
 func (o *Options) FirstIntervalMs(usualMs int64) int64 {
 	switch {
 	case o.RetryIntervalMs > 0:
@@ -196,23 +196,22 @@ func (o *Options) FirstIntervalMs(usualMs int64) int64 {
 	return usualMs
 }
 
-// BeginPart makes a transaction that is Prepared or Submitted. If its gid exists: a Prepared one changes nothing where that is
-// prepared too; a Submitted one submits what was prepared, and changes nothing where that is submitted already. Anything else is
-// rejected with WrongStatus. The result is a *State.
+// BeginPart makes a transaction that is Prepared or Submitted. If its gid exists, Prepared leaves a prepared one unchanged. Submitted
+// submits a prepared one, and leaves a submitted one unchanged. Anything else is rejected with WrongStatus. The result is a *State.
 type BeginPart struct {
 	Definition
 	Status   Status
 	Branches []Branch
-	// Exists: a gid that exists is no reason to reject, whatever its status (DTM's prepareWorkflow).
+	// Exists: an existing gid in any status is no reason to reject (DTM's prepareWorkflow).
 	Exists bool
-	// Fresh: a gid that exists is rejected with WrongStatus whatever its status, because the command has parts for other machines that must
-	// not be done twice.
+	// Fresh: an existing gid in any status is rejected with WrongStatus, because the command has parts for other machines that must not be
+	// done twice.
 	Fresh bool
 	// FirstMs is when the first timer is due, from the entry's tick; IntervalMs what State.IntervalMs begins as.
 	FirstMs, IntervalMs int64
 }
 
-// Branch is one call to a service, or what a client tells of one.
+// Branch is one call to a service, or a client's report of one.
 type Branch struct {
 	// ID is DTM's branch_id, up to 128 bytes; Op what the branch does. The two are unique in a transaction.
 	ID, Op  string
@@ -233,13 +232,13 @@ type ChangePart struct {
 	Reason, Result string
 	// Results are of branches, by their place in the transaction from 0 on.
 	Results []BranchResult
-	// Timer says that NextMs, from the entry's tick, is when the transaction is due again, and IntervalMs the next interval to wait;
-	// without it both stay. A final status ends the timer.
+	// Timer: NextMs, from the entry's tick, is the transaction's next due time, and IntervalMs its next interval. Without Timer both stay.
+	// A final status ends the timer.
 	Timer              bool
 	NextMs, IntervalMs int64
 	// Retries is how often calls have been tried again under a retry limit; 0: it stays.
 	Retries int64
-	// Pass says that a pass over the transaction has ended with this part: whoever waits for its outcome hears that there is none yet.
+	// Pass: a pass over the transaction has ended with this part, and its waiting clients hear that there is no outcome yet.
 	Pass bool
 	// Worker says that the leader's worker decided it, and no client. One with Results or Pass is the worker's without being called so.
 	Worker bool
@@ -288,7 +287,7 @@ const (
 	NoBranch
 )
 
-// Bounds on one transaction, in bytes. What is beyond is malformed, or TooLarge where several parts come to it.
+// Bounds on one transaction, in bytes. A larger one is malformed, or TooLarge where several parts add up to it.
 const (
 	MaxGidBytes    = 128 // of a gid, a branch's ID and a branch's op
 	MaxURLBytes    = 16 << 10
@@ -301,7 +300,7 @@ const (
 	MaxTransaction = 7 << 20 // of all payloads together, each counted once
 )
 
-// MaxElapseMs bounds one Elapse, and how long what has ended is kept: a hundred years.
+// MaxElapseMs bounds one Elapse, and the retention: a hundred years.
 const MaxElapseMs = 100 * 366 * 24 * 3600 * 1000
 
 // Bounds on topics.

@@ -9,8 +9,8 @@ import (
 	doorsaga "github.com/holdfastdb/holdfast/doors/saga"
 )
 
-// admit judges who may use the door: programs with a token of --saga-tokens, and those at an address of --saga-clients. DTM's clients send
-// no credentials, so where authentication of users is on and neither flag is given, nobody is let in.
+// admit judges permission to use the door: programs with a token of --saga-tokens, and those at an address of --saga-clients. DTM's clients
+// send no credentials. So with authentication of users on and neither flag set, no client is admitted.
 func (r *running) admit(c *doorsaga.Caller) (revision uint64, code int, text string) {
 	users := r.host.Node.Ident().State()
 	if users.Enabled {

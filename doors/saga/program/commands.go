@@ -27,7 +27,7 @@ type doorFlags struct {
 	tls *cli.TLSFlags
 }
 
-// Where DTM's clients look for the door if nobody says otherwise.
+// The door's default address for DTM's clients.
 const (
 	defaultDoor = "127.0.0.1:36789"
 	defaultGRPC = "127.0.0.1:36790"
@@ -96,7 +96,7 @@ func (f *doorFlags) ask(c *cli.Call, method, path string, body any) ([]byte, err
 	return b, nil
 }
 
-// shown is what the commands read of a transaction.
+// shown is the commands' view of a transaction.
 type shown struct {
 	Gid            string     `json:"gid"`
 	Mode           string     `json:"trans_type"`
@@ -128,7 +128,7 @@ type knows struct {
 	Held   bool   `json:"held"`
 }
 
-// print warns, beside a list, of what the list cannot show.
+// print warns, beside a list, of facts that the list cannot show.
 func (k *knows) print(w io.Writer) {
 	switch {
 	case k.Held:
@@ -369,7 +369,7 @@ func ended(flags *doorFlags, c *cli.Call, gid string) error {
 // changing is a command that changes one transaction by its gid.
 type changing struct {
 	name, path, summary, done string
-	more                      func(body map[string]string) // adds to what the door is sent; nil: nothing
+	more                      func(body map[string]string) // adds to the request's body; nil: nothing
 	// Flags adds flags, and Before may refuse; nil: nothing.
 	Flags  func(l *cli.FlagList)
 	Before func(flags *doorFlags, c *cli.Call, gid string) error

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve"
 )
 
-// A build with the tag sagatest has a door more, for DTM's own test suite (conformance/saga/dtmsuite): it sets the clocks and begins the
+// A build with the tag sagatest has one more door, for DTM's own test suite (conformance/saga/dtmsuite). It sets the clocks and begins the
 // passes that timers begin otherwise. It listens at HOLDFAST_SAGA_CONTROL, on loopback alone, and does nothing without it.
 const (
 	controlVariable = "HOLDFAST_SAGA_CONTROL"
@@ -69,7 +69,7 @@ func (c *control) tune(r *running, h *serve.Host, o *sagaadvance.Options) {
 		err = fmt.Errorf("%s=%s: only loopback", controlVariable, at)
 	}
 	if err != nil {
-		panic(err) // a build for tests: nobody else sees it
+		panic(err) // a build for tests: no user sees it
 	}
 	c.calls = &alerting{Caller: o.Caller, url: os.Getenv(alertVariable)}
 	o.ByHand, o.Caller, o.AlertURL = true, c.calls, c.calls.url
@@ -85,7 +85,7 @@ func (c *control) tune(r *running, h *serve.Host, o *sagaadvance.Options) {
 	go http.Serve(l, mux) // until the process ends
 }
 
-// clock sets by how much transactions are older where a time limit is judged, and by how much the future is nearer for what is due.
+// clock sets the extra age of transactions for time limits, and how much nearer the future is for due times.
 func (c *control) clock(w http.ResponseWriter, q *http.Request) {
 	var body struct {
 		Now  int64 `json:"now_forward_ms"`
@@ -99,7 +99,7 @@ func (c *control) clock(w http.ResponseWriter, q *http.Request) {
 	c.cron.Store(body.Cron * int64(time.Millisecond))
 }
 
-// once runs a pass over one transaction that is due, and answers with its gid when it has ended, and whoever was to be alerted has been.
+// once runs a pass over one due transaction. It answers with its gid when the pass has ended and alerts were sent.
 func (c *control) once(w http.ResponseWriter, q *http.Request) {
 	gid, err := c.running.worker.Once(time.Duration(c.cron.Load()))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package program is the saga door as the program sees it: DTM's protocol over HTTP and gRPC, who may use it, which services may be
-// called, the worker behind it and its machine.
+// Package program is the saga door as the program sees it. It has DTM's protocol over HTTP and gRPC, permissions, the callable services,
+// the worker and its machine.
 package program
 
 import (
@@ -27,12 +27,12 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// The door's shares of --memory: requests, calls, answers and the machine's filter of gids; transactions that are being carried on, with the payloads of
-// their calls; and what Apply keeps of open ones.
+// The door's shares of --memory. The first is for requests, calls, answers and the machine's filter of gids, the second for transactions
+// under way with their payloads. The third is for the open ones that Apply keeps.
 const claimSagas, claimRunning, claimTransactions = "sagas", "running", "transactions"
 
-// leastCache and leastFilter are what the machine keeps at least, on every member. leastRunning is for the transactions that a leader carries on at a
-// time; others wait in the store. A leader that has the door off, or the least memory, makes calls with leastCalls.
+// leastCache and leastFilter are the machine's least memory, on every member. leastRunning is for the transactions that a leader carries on
+// at a time; others wait in the store. A leader that has the door off, or the least memory, makes calls with leastCalls.
 const leastCache, leastFilter, leastRunning, leastCalls = 1 << 20, 1 << 20, 2 << 20, 4 << 20
 
 // Door is the saga door.
@@ -81,13 +81,13 @@ type settings struct {
 	at, grpc  cli.Address
 	grpcGiven bool
 	targets   outcall.Allow // of calls, beside what is allowed anyway
-	// maxRequestTimeout is that of one call, whatever its transaction says; 0: the worker's own.
+	// maxRequestTimeout is the upper bound on one call, also where its transaction asks for more; 0: the worker's own.
 	maxRequestTimeout time.Duration
 	// For transactions that do not say themselves; 0: DTM's.
 	retryInterval, timeoutToFail, requestTimeout time.Duration
 	retention                                    time.Duration // 0: DTM's
 
-	alert      string // URL; "": nobody is alerted
+	alert      string // URL; "": no alerts
 	alertAfter int    // 0: DTM's
 	ca         string // file; "": the system's authorities
 	who

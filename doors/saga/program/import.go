@@ -27,9 +27,8 @@ func imports(l *cli.FlagList) *serve.Import {
 	return &serve.Import{Asked: func() bool { return *m.from != "" }, Run: m.run}
 }
 
-// moving moves from a DTM: its topics are copied and compared, and its open transactions are waited for. They
-// are not copied: DTM goes on with what it has for as long as it runs, and one transaction carried on by two coordinators may be undone by one
-// and finished by the other.
+// moving moves from a DTM: its topics are copied and compared, and its open transactions are waited for. They are not copied, because DTM
+// continues them for as long as it runs. One transaction under two coordinators may be undone by one and finished by the other.
 type moving struct {
 	from  *string
 	most  *string
@@ -71,7 +70,8 @@ func (m *moving) run(c *cli.Call) error {
 	return m.drain(ctx, waits, c, source)
 }
 
-// drain waits until the source has no open transaction, or until waits ends. What is open is looked at once at least, however short the wait.
+// drain waits until the source has no open transaction, or until waits ends. Open transactions are listed at least once, however short the
+// wait.
 func (m *moving) drain(ctx, waits context.Context, c *cli.Call, source *source) error {
 	told := time.Time{}
 	for {

@@ -41,7 +41,7 @@ var outcomes = []struct {
 // resumeTimeout bounds the command of a resume.
 const resumeTimeout = 10 * time.Second
 
-// section is what the operator's port has of the door.
+// section is the door's part of the operator's port.
 func (r *running) section() admin.Section {
 	return admin.Section{
 		Status: func(context.Context) []admin.Field {

@@ -28,7 +28,7 @@ type running struct {
 	sagas  *sagamachine.Machine
 	calls  *outcall.Net
 	worker *sagaadvance.Worker
-	known  *tokenFile // nil: nobody is asked for a token
+	known  *tokenFile // nil: no tokens required
 
 	authorities *x509.CertPool // of services; nil: the system's
 

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
-// Setup is a saga door and its worker, whichever flags it was set up by.
+// Setup is a saga door and its worker, built from Holdfast's or DTM's flags.
 type Setup struct {
 	// HTTP and GRPC are where clients are served over either, nil: nowhere. Without HTTP the door is off.
 	HTTP, GRPC *serve.Place
@@ -18,29 +18,29 @@ type Setup struct {
 	RetryInterval, TimeoutToFail, RequestTimeout time.Duration
 	// Retention is for how long a transaction is kept that has ended. 0: DTM's.
 	Retention time.Duration
-	// AlertURL is told of transactions whose interval has doubled AlertAfter times; "": nobody is.
+	// AlertURL gets transactions whose interval has doubled AlertAfter times; "": no alerts.
 	AlertURL   string
 	AlertAfter int
 
 	who
 	targets           outcall.Allow // of calls, beside what is allowed anyway
-	maxRequestTimeout time.Duration // of one call, whatever its transaction says; 0: the worker's own
+	maxRequestTimeout time.Duration // upper bound on one call, also where its transaction asks for more; 0: the worker's own
 	ca                string        // file of authorities for https:// services; "": the system's
 }
 
-// who may use the door.
+// who is the permitted clients of the door.
 type who struct {
 	clients  []netip.Prefix // without a token; none: everybody who reaches it
-	tokens   string         // file of tokens; "": nobody is asked for one
+	tokens   string         // file of tokens; "": no tokens required
 	insecure bool
 }
 
-// portPatience is a little more than the minute for which a connection that has ended keeps its port: DTM's ports lie where the kernel
-// takes those of outgoing connections.
+// portPatience is a little more than the minute for which an ended connection keeps its port. DTM's ports lie where the kernel takes those
+// of outgoing connections.
 const portPatience = 65 * time.Second
 
-// Variables takes what DTM's configuration has no word for from the variables of the door's other flags: who may use it, and where calls
-// may go.
+// Variables takes settings without a word in DTM's configuration from the variables of the door's other flags: permitted clients and call
+// targets.
 func (s *Setup) Variables(getenv func(string) string) error {
 	set := settings{}
 	for _, o := range set.Options() {
@@ -62,7 +62,7 @@ func (s *Setup) Variables(getenv func(string) string) error {
 // Open reports whether everybody who reaches the door may use it.
 func (s *Setup) Open() bool { return s.tokens == "" && len(s.clients) == 0 }
 
-// Service is what a server runs of it.
+// Service is its running part in a server.
 func (s *Setup) Service(c *serve.Common) *serve.Service {
 	r := &running{Setup: *s, origins: c.Origins, shares: c.Shares, log: c.Log}
 	service := &serve.Service{Admin: r.section(), Prepare: r.prepare, Work: r.work, Open: r.open, Shutdown: r.shutdown, Close: r.close}

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfastdb/holdfast/serve"
 )
 
-// tokenFile is who may use the door: the file of --saga-tokens, a token in each line. It has hashes: the time of a look-up tells nothing
-// about how much of a guess was right.
+// tokenFile is the permitted tokens of the door: the file of --saga-tokens, a token in each line. It has hashes: the time of a look-up
+// tells nothing about how much of a guess was right.
 type tokenFile = serve.TokenFile[tokenHash, struct{}]
 
 type tokenHash = [sha256.Size]byte

@@ -8,14 +8,14 @@ import (
 	"github.com/holdfastdb/holdfast/sim"
 )
 
-// A change of keys and a saga in one command, with a fault at every step on its way: of a disk, or of the network. Whatever the fault,
-// every member has both or neither, at every moment (sagaBook.Turn) and after each restart, and what was acknowledged is there.
+// A change of keys and a saga in one command. A fault comes at every step on its way: of a disk, or of the network. With any fault, every
+// member has both or neither, at every moment (sagaBook.Turn) and after each restart, and acknowledged transactions are there.
 
 // strike is a fault that happens at the n-th step from now on. It calls done once it has happened, and returns what takes it back if it
 // has not.
 type strike func(w *sim.World, n int, done func()) (disarm func())
 
-// atDisk cuts the power in the middle of a disk operation of one member, and that of all others with it if all is set: then only what was
+// atDisk cuts the power in the middle of a disk operation of one member, and that of all others with it if all is set. Then only data
 // synced on a majority is left.
 func atDisk(victim func(w *sim.World) *sim.Member, all bool) strike {
 	return func(w *sim.World, n int, done func()) func() {
@@ -76,8 +76,8 @@ func following(w *sim.World) *sim.Member {
 	return w.Members()[0]
 }
 
-// atEveryStep sends command after command, each struck one step later than the one before, until one is through before its step
-// comes. It returns how many were struck.
+// atEveryStep sends command after command, each struck one step later than its predecessor, until one is through before its step comes. It
+// returns how many were struck.
 func atEveryStep(w *sim.World, through func(w *sim.World) *sim.Member, hit strike, most int) int {
 	b := bookOf(w)
 	for n := range most {

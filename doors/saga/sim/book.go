@@ -1,5 +1,5 @@
-// Package sim has global transactions in simulated runs: a program that imports it has the saga door in every second one of them
-// (sim.Register), or in those that ask for it (sim.Options.Doors).
+// Package sim has global transactions in simulated runs. A program that imports it has the saga door in every second run (sim.Register), or
+// in runs that ask for it (sim.Options.Doors).
 package sim
 
 import (
@@ -18,10 +18,9 @@ import (
 	"github.com/holdfastdb/holdfast/sim"
 )
 
-// sagaBook is everything about global transactions in one run: clients that begin them, some in one command with a change of keys, the
-// services that the leader's worker calls, and the checks: a change of keys and its saga are there together or not at all, on every
-// member at every moment; every saga ends, and leaves its services all done or all undone; nobody is called before the time, after the
-// end or against the log.
+// sagaBook is everything about global transactions in one run: the clients that begin them, the services that the leader's worker calls,
+// and the checks. Some begin in one command with a change of keys; both are there together or not at all, on every member at every moment.
+// Every saga ends, and leaves its services all done or all undone. No service is called before the time, after the end or against the log.
 type sagaBook struct {
 	w *sim.World
 	r *rand.Rand
@@ -32,7 +31,7 @@ type sagaBook struct {
 	by      map[string]*order
 	pairs   []*order                 // those that were sent with a change of keys
 	last    int64                    // revision at which the client knows lastOrder
-	since   map[uint64]time.Duration // when somebody was first seen to lead in a term
+	since   map[uint64]time.Duration // when a member was first seen to lead in a term
 	pause   time.Duration            // mean time between two orders
 	shown   map[*sim.Member]*pairsSeen
 	done    bool // no more of them
@@ -47,7 +46,7 @@ type pairsSeen struct {
 }
 
 const (
-	// intervalMs is what a saga waits between two passes at first, callMs how long a service may take.
+	// intervalMs is a saga's wait between two passes at first, callMs how long a service may take.
 	intervalMs, callMs = 300, 400
 	// pairTime is for how long a command that has not come through is looked for on each member. At the end of the run all are.
 	pairTime = 20 * time.Second
@@ -177,7 +176,7 @@ type keys interface {
 	Range(r *kvpart.Range, maxBytes int64) (*kvpart.RangeResult, int64, error)
 }
 
-// key reads a key of a member as it has it: the revision at which it was changed last, and how often it was written; 0: it is not there.
+// key reads a member's own version of a key: its last revision, and how often it was written; 0: it does not exist.
 func (b *sagaBook) key(h *sim.Member, name string) (mod, version int64) {
 	res, _, err := h.Machine(entry.MachineKV).(keys).Range(&kvpart.Range{Key: []byte(name)}, 0)
 	if err != nil {

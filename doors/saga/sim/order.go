@@ -36,7 +36,7 @@ type order struct {
 	open    int           // those of them that may be in the log, or get there yet
 }
 
-// besides is what stands beside a saga in its command.
+// besides is the part beside a saga in its command.
 type besides byte
 
 const (
@@ -84,7 +84,7 @@ func (o *order) wait(d time.Duration) {
 	o.data = fmt.Sprintf(`{"delay":%.3f}`, o.delay.Seconds())
 }
 
-// draw makes an order that nobody has sent yet.
+// draw makes a new order.
 func (b *sagaBook) draw(with besides) *order {
 	r := b.r
 	o := &order{gid: fmt.Sprintf("g%d", len(b.all)+1), mode: sagapart.Saga, fails: -1, with: with, steps: make([]deed, 1+r.IntN(4))}
@@ -172,7 +172,7 @@ func (b *sagaBook) submit(h *sim.Member, o *order, patience time.Duration, heard
 	})
 }
 
-// told takes what a client hears of a submit.
+// told records a client's answer to a submit.
 func (b *sagaBook) told(h *sim.Member, o *order, res *entry.Result, err error) {
 	w := b.w
 	if err != nil {
@@ -215,7 +215,7 @@ func (b *sagaBook) abort(h *sim.Member, o *order) {
 // hurry makes an order due now, as an operator may. A message that waits for its time is not delivered all the same.
 func (b *sagaBook) hurry(h *sim.Member, o *order) { b.change(h, o, "hurry", &sagapart.ChangePart{}) }
 
-// change proposes a client's change of an order that runs. Whatever becomes of it, the order has to end.
+// change proposes a client's change of an order that runs. The order has to end, with any outcome of the change.
 func (b *sagaBook) change(h *sim.Member, o *order, what string, c *sagapart.ChangePart) {
 	c.Gid, c.From, c.Timer, c.IntervalMs = o.gid, sagapart.Of(sagapart.Submitted), true, intervalMs
 	parts := h.Permitted(entry.Part{Machine: sagapart.Machine, Body: sagapart.Append(nil, &sagapart.Part{Kind: sagapart.Change, Change: c})})

@@ -11,7 +11,8 @@ import (
 )
 
 // TestSagasHold: global transactions under faults, over leaders that come and go, with services that are down, slow or silent. Each ends
-// with its services all done or all undone, no service is called against the log, and a change of keys is there with its saga or not at all.
+// with its services all done or all undone, and no service is called against the log. A change of keys is there with its saga or not at
+// all.
 func TestSagasHold(t *testing.T) {
 	n := uint64(16)
 	if testing.Short() {

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfastdb/holdfast/sim"
 )
 
-// Services outlive every member. Each does a thing once, as one with DTM's barrier does: a call that comes again changes nothing and gets
-// the same answer, and what was undone before it was done is never done. Before that they may be down, at it, slow or silent, as the seed
+// Services outlive every member. Each does a thing once, like a service with DTM's barrier. A repeated call changes nothing and gets the
+// same answer, and an action undone before it was done is never done. Before that they may be down, at it, slow or silent, as the seed
 // says.
 
 // caller makes the calls of one process.
@@ -39,7 +39,7 @@ func (c *caller) Go(req *outcall.Request, done func(outcall.Result)) (cancel fun
 	var end func(r outcall.Result)
 	end = func(r outcall.Result) {
 		switch {
-		case ended || h.Process() != c.process: // nobody hears it any more
+		case ended || h.Process() != c.process: // the caller is gone
 		case h.Paused():
 			w.After(5*time.Millisecond, func() { end(r) })
 		default:
@@ -74,8 +74,8 @@ func branchStep(id string) int {
 	return n - 1
 }
 
-// scripted is how one call goes: when it arrives, whether the service does its work then, and when it says what. Outcome 0 is what the work
-// came to.
+// scripted is how one call goes: when it arrives, whether the service does its work then, and when it says what. Outcome 0 is the work's
+// own result.
 type scripted struct {
 	arrives, answers time.Duration
 	does             bool
@@ -103,7 +103,7 @@ func (b *sagaBook) script(n int, timeout time.Duration) scripted {
 		s.does, s.answers = r.IntN(2) == 0, time.Hour
 	case 4: // its answer comes too late
 		s.answers = timeout + sim.Around(r, timeout)
-	case 5: // the call itself arrives when nobody waits for it any more, or its caller is long gone
+	case 5: // the call itself arrives when its caller no longer waits, or is long gone
 		s.arrives = sim.Around(r, 2*timeout)
 	}
 	return s
@@ -123,8 +123,8 @@ func (o *order) serve(k int, undo bool) outcall.Result {
 	return outcall.Result{Outcome: outcall.OK}
 }
 
-// judge holds a call against what the member that makes it has in its own log: nobody can keep a deposed leader from calling, but one
-// that leads knows everything that was decided in the terms before.
+// judge checks a call against the calling member's own log. A deposed leader may still call, but a leader knows every decision of earlier
+// terms.
 func (b *sagaBook) judge(h *sim.Member, o *order, k int, undo bool) {
 	w, d := b.w, &o.steps[k]
 	if early := o.asked + time.Duration(float64(o.delay)/sim.MaxRate) - time.Millisecond; o.delay > 0 && w.Now() < early {
@@ -165,7 +165,8 @@ func (b *sagaBook) judge(h *sim.Member, o *order, k int, undo bool) {
 	if tx.Status != sagapart.Aborting {
 		w.Fail(Miscalled, "%s undoes step %d of %s, which is %s", h.Name(), k+1, o, tx.Status)
 	}
-	// What the log does not say a leader before may have called: the step whose turn it is, or, where results wait, any one.
+	// An earlier leader may have made calls that the log does not have. They are of the step whose turn it is or, where results wait, of
+	// any step.
 	mayHave := o.free(k, func(step int) bool { return tx.Branches[2*step+1].Status == sagapart.Succeed }) && (tx.Passes > 0 || b.inherits(o, term)) ||
 		o.lazy() && o.aborted && b.inherits(o, term)
 	if d.acts == 0 && !mayHave {

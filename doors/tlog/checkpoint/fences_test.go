@@ -60,7 +60,7 @@ func TestASignatureIsOfTheTermItWasMadeIn(t *testing.T) {
 	}
 }
 
-// TestAHeldLogIsNotSigned, however much it has grown: what a place holds beyond it was signed before.
+// TestAHeldLogIsNotSigned, however much it has grown: a place's content beyond it was signed before.
 func TestAHeldLogIsNotSigned(t *testing.T) {
 	m, l, key := begun(t, 3)
 	ahead := Place{Name: "there", Ask: func(context.Context, *tlogmachine.Log) (string, error) { return "it has 600 entries", nil }}

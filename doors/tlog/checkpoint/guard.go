@@ -9,17 +9,16 @@ import (
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 )
 
-// A member's state can be older than what it has signed before: an old copy of its data directory was started, its log was cut,
-// a snapshot was restored. It cannot see that from what it stores, and would sign a second history under the same key. So a
-// member that begins to lead asks, before it signs: every place where the log is published, and the note of the highest
-// checkpoint that this member has signed, which lies beside the key. The log is held (nothing is signed, nothing is added) if
-// one of them is ahead of it, and until one place has answered. If none answers, a note that covers the log is enough. The
-// leader keeps a hold in memory only: the next leader asks again.
+// A member's state can be older than its last signature. An old copy of its data directory was started, its log was cut, or a snapshot was
+// restored. It cannot see that in its own store, and would sign a second history under the same key. So a member that begins to lead asks
+// before it signs. It asks every place where the log is published, and reads the note of its own highest checkpoint, which lies beside the
+// key. The log is held (nothing is signed, nothing is added) if one of them is ahead of it, and until one place has answered. If none
+// answers, a note that covers the log is enough. The leader keeps a hold in memory only: the next leader asks again.
 
 // Place is somewhere a log is published.
 type Place struct {
 	Name string // in the operator's words
-	// Ask reads what is published there. ahead says in what it is not an earlier state of l, "" if it is one; an error is no
+	// Ask reads what is published there. ahead describes content that is not an earlier state of l, "" if there is none; an error is no
 	// answer. It may be called from any goroutine.
 	Ask func(ctx context.Context, l *tlogmachine.Log) (ahead string, err error)
 }
@@ -39,12 +38,12 @@ const (
 	verdictPatience = 700 * time.Millisecond
 )
 
-// guard is what is known of one log in one term. Its fields are guarded by Worker.guardMu.
+// guard is the knowledge of one log in one term. Its fields are guarded by Worker.guardMu.
 type guard struct {
 	decided bool   // the first round is over
 	why     string // the log is held, and this is why; "" = it may be signed
 	vouched bool   // an operator has shown that the last published checkpoint is a prefix
-	told    string // what the operator was told last
+	told    string // the last message to the operator
 	again   chan struct{}
 }
 
@@ -172,8 +171,8 @@ func (w *Worker) ask(ctx context.Context, l *tlogmachine.Log, g *guard) {
 	}
 }
 
-// judge decides from the answers so far: held is why the log must be held, silent names a place that gave no answer, and enough
-// reports that the others' answers, or the note, suffice.
+// judge decides from the answers so far. held is the reason to hold the log, and silent names a place without an answer. enough reports
+// that the other answers, or the note, suffice.
 func (w *Worker) judge(ctx context.Context, l *tlogmachine.Log, g *guard, held, silent string, enough bool) {
 	w.guardMu.Lock()
 	defer w.guardMu.Unlock()
@@ -214,8 +213,8 @@ func (w *Worker) judge(ctx context.Context, l *tlogmachine.Log, g *guard, held, 
 	}
 }
 
-// askOne asks one place. What it holds beyond this member's own state is believed only when that state has everything that was
-// acknowledged anywhere: a member that is not the leader any more knows less than its successor has published.
+// askOne asks one place. Content beyond this member's own state is believed only once that state has everything acknowledged. A deposed
+// leader knows less than its successor has published.
 func (w *Worker) askOne(ctx context.Context, p Place, l *tlogmachine.Log) (ahead string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

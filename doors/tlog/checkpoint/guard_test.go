@@ -114,8 +114,8 @@ func TestACheckpointIsNotedBeforeItIsShown(t *testing.T) {
 	}
 }
 
-// TestOnlyTheLeaderIsToldThatItIsBehind: what a place holds beyond this member's log is evidence only once the member has all that was
-// acknowledged; one that was deposed learns nothing from it.
+// TestOnlyTheLeaderIsToldThatItIsBehind: a place's content beyond this member's log is evidence only once the member has everything
+// acknowledged. A deposed one learns nothing from it.
 func TestOnlyTheLeaderIsToldThatItIsBehind(t *testing.T) {
 	m, l, key := begun(t, 3)
 	place := Place{Name: "there", Ask: func(_ context.Context, l *tlogmachine.Log) (string, error) {
@@ -147,7 +147,7 @@ func TestOnlyTheLeaderIsToldThatItIsBehind(t *testing.T) {
 	end()
 }
 
-// TestAPlaceIsAskedAgain when somebody saw it go ahead after it had answered.
+// TestAPlaceIsAskedAgain when it was seen to go ahead after it had answered.
 func TestAPlaceIsAskedAgain(t *testing.T) {
 	m, l, key := begun(t, 3)
 	var mu sync.Mutex
@@ -186,8 +186,7 @@ func TestANoteThatCameFromElsewhereVouchesForNothing(t *testing.T) {
 	}
 }
 
-// TestAFollowerNotesWhatIsSignedWhileItFollows, and not what its log held when it began, which may be older than what was
-// signed.
+// TestAFollowerNotesWhatIsSignedWhileItFollows, and not its log's checkpoint of the start, which may be older than the last signature.
 func TestAFollowerNotesWhatIsSignedWhileItFollows(t *testing.T) {
 	m, l, key := begun(t, 3)
 	m.Lead(0)

@@ -10,9 +10,9 @@ import (
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 )
 
-// A leader without a log's key cannot sign it, nor can one that found the log damaged in its store. A follower that can asks
-// for leadership when it sees the log waiting, and now and then if it does not: nothing is added where nothing can be signed,
-// so a log that was at rest when such a leader began would never be waiting.
+// A leader without a log's key cannot sign it, nor can one that found the log damaged in its store. A follower that can sign asks for
+// leadership when it sees the log waiting, and now and then if it does not. Without a signer no entry is added, so a log at rest would
+// never be seen waiting.
 
 const (
 	// leadService is the call by which a follower asks: its member id (8 bytes, big endian) and the log's name.
@@ -22,8 +22,8 @@ const (
 	// nowAndThen is how often a follower looks before it asks although nothing is overdue: once a minute, and soon after a
 	// change of leader.
 	nowAndThen = 20
-	// handoverPause is how long a leader that can sign some log waits after it has handed leadership over once: two members that
-	// each have one key must not pass it to and fro.
+	// handoverPause is the wait of a leader that can sign some log after it has handed leadership over once. Two members that each have one
+	// key must not pass it to and fro.
 	handoverPause = time.Minute
 	// handoverTimeout bounds asking, and handing over.
 	handoverTimeout = 5 * time.Second
@@ -79,7 +79,7 @@ func (s *stuck) look(waiting []string, size func(log string) uint64) (overdue st
 	return overdue
 }
 
-// signedSize is 1 more than what the newest checkpoint of a log covers, 0 if it has none.
+// signedSize is 1 more than the size of a log's newest checkpoint, 0 if it has none.
 func (w *Worker) signedSize(name string) uint64 {
 	if l := w.logs.Find(name); l != nil && l.Checkpoint() != nil {
 		return l.Checkpoint().Size + 1

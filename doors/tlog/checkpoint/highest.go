@@ -16,8 +16,8 @@ type Highest interface {
 	// member or directory: then it is as old as the rest of the copy. It can still show that the log is behind, but not that it
 	// is not.
 	Last(log string, key *tiles.Verifier) (c *tiles.Checkpoint, here bool, err error)
-	// Note returns once checkpoints, of different logs, are durable, with an error for each or nil. One that is not higher than the last of its log
-	// changes nothing. What is durable at once for all of them is synced once.
+	// Note returns once checkpoints, of different logs, are durable, with an error for each or nil. One that is not higher than the last of
+	// its log changes nothing. Checkpoints that can be synced together are synced once.
 	Note(all []Noted) []error
 }
 
@@ -29,8 +29,8 @@ type Noted struct {
 	Note []byte
 }
 
-// noteHolds says in what the note of the highest checkpoint is not an earlier state of a log, "" if it is one or there is none.
-// covered reports that the note was made here and the log has all of it.
+// noteHolds describes how the note of the highest checkpoint differs from an earlier state of the log. It is "" if the note is such a state
+// or there is no note. covered reports that the note was made here and the log has all of it.
 func (w *Worker) noteHolds(ctx context.Context, l *tlogmachine.Log) (ahead string, covered bool) {
 	w.guardMu.Lock()
 	covered = w.live[l]
@@ -58,7 +58,7 @@ func (w *Worker) noteHolds(ctx context.Context, l *tlogmachine.Log) (ahead strin
 	return "", covered || here && (c == nil || c.Size <= last.Size)
 }
 
-// beyond says in what a checkpoint is not of this log, "" if it is.
+// beyond describes why a checkpoint is not of this log, "" if it is.
 func (w *Worker) beyond(l *tlogmachine.Log, c *tiles.Checkpoint) string {
 	v := l.View()
 	if c.Size > v.Size {
@@ -78,16 +78,15 @@ func (w *Worker) beyond(l *tlogmachine.Log, c *tiles.Checkpoint) string {
 	return fmt.Sprintf("at size %d its root is %s, the log's %s", c.Size, c.Root, own)
 }
 
-// seen notes that a log's checkpoint grew in the lifetime of this process: its signer had asked the places, so from now on this
-// process knows that the log is not older than what was signed.
+// seen notes that a log's checkpoint grew in the lifetime of this process. Its signer had asked the places, so the log is not older than
+// its signatures.
 func (w *Worker) seen(l *tlogmachine.Log) {
 	w.guardMu.Lock()
 	w.live[l] = true
 	w.guardMu.Unlock()
 }
 
-// note writes what was signed beside the keys, durably and before anybody sees it, and drops the checkpoints for which that
-// failed.
+// note writes the signed checkpoints beside the keys, durably and before any client sees them, and drops those for which that failed.
 func (w *Worker) note(signed []pending) (kept []pending, err error) {
 	if w.opt.Highest == nil {
 		return signed, nil
@@ -107,8 +106,8 @@ func (w *Worker) note(signed []pending) (kept []pending, err error) {
 	return kept, errors.Join(errs...)
 }
 
-// follows keeps the notes of a member that does not lead, so that it knows what was signed should it come to lead. The
-// checkpoint the log had when the member started is not noted, because it may be older than what was signed.
+// follows keeps the notes of a follower, so that it knows the signed checkpoints should it come to lead. The log's checkpoint at the
+// member's start is not noted, because it may be older than the last signature.
 func (w *Worker) follows() {
 	if !w.node.Status().Ready {
 		return

@@ -68,8 +68,8 @@ func (w *Worker) Release(ctx context.Context, log string, note []byte) error {
 // heldLogs serves heldService on the leader.
 func (w *Worker) heldLogs(context.Context, []byte) ([]byte, error) { return json.Marshal(w.holds()) }
 
-// holds is why logs take no entries, by name, on the leader. A missing key is among the reasons from the start of a term, before anybody
-// has tried to add.
+// holds is why logs take no entries, by name, on the leader. A missing key is among the reasons from the start of a term, before the first
+// add.
 func (w *Worker) holds() map[string]string {
 	out := map[string]string{}
 	for _, l := range w.logs.Logs() {

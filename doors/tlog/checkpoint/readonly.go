@@ -7,8 +7,8 @@ import (
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 )
 
-// A log that nobody signs is read-only: an entry added to it could not be proved to anybody. Only the leader knows whether it
-// is signed, so the others ask it, at most once a second for each log that somebody adds to, and never at rest.
+// A log without a signer is read-only: an entry added to it could not be proved. Only the leader knows whether it is signed. The others ask
+// it, at most once a second for each log with adds, and never at rest.
 
 const (
 	// signsService is the call: its request is a log's name, its answer why it is not signed, empty if it is.
@@ -19,7 +19,7 @@ const (
 	signsTimeout = time.Second
 )
 
-// verdict is what the leader last said of a log.
+// verdict is the leader's last answer about a log.
 type verdict struct {
 	why    string
 	at     time.Time
@@ -80,10 +80,10 @@ func (w *Worker) unsigned(l *tlogmachine.Log) string {
 	return w.heldBack(l, verdictPatience)
 }
 
-// unable says why this member cannot sign a log, "" if it can. It asks nobody.
+// unable returns why this member cannot sign a log, "" if it can. It asks no other member.
 func (w *Worker) unable(l *tlogmachine.Log) string {
 	finder, at, again := "the member that leads", " on the member that leads", "start that member again"
-	if w.opt.Alone != nil && w.opt.Alone() { // nobody is to look for another member
+	if w.opt.Alone != nil && w.opt.Alone() { // do not look for another member
 		finder, at, again = "this server", "", "start the server again"
 	}
 	if err := l.Damage(); err != nil {

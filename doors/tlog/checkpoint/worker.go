@@ -1,10 +1,9 @@
-// Package checkpoint signs the checkpoints of transparency logs. The leader's Worker waits until a log has grown, checks that
-// the store's frontier and right edge agree with each other, signs, and proposes the signed note as a command of its own term;
-// what every member then serves is the applied note, byte for byte (DECISIONS A14). A deposed leader's note is dropped by
-// Apply and was never shown to anybody.
+// Package checkpoint signs the checkpoints of transparency logs. The leader's Worker waits until a log has grown, and checks that the
+// store's frontier and right edge agree. It signs, and proposes the signed note as a command of its own term. Every member then serves the
+// applied note, byte for byte (DECISIONS A14). A deposed leader's note is dropped by Apply and never served.
 //
-// It holds the private keys, which are never in the log, the store or a snapshot. It does not read their files: cmd/holdfast
-// does. It decides when a checkpoint is made, and nothing about what is in a log.
+// It holds the private keys, which are never in the log, the store or a snapshot. It does not read their files: cmd/holdfast does. It
+// decides when a checkpoint is made, and nothing about what is in a log.
 package checkpoint
 
 import (
@@ -25,15 +24,16 @@ import (
 )
 
 const (
-	// least is the time between two checkpoints of one log while somebody waits for them. A signature costs 23 µs and a
-	// command a sync, so this bounds what impatient clients cost the others.
+	// least is the time between two checkpoints of one log while clients wait for them. A signature costs 23 µs and a command a sync, so
+	// this bounds what impatient clients cost the others.
 	least = 5 * time.Millisecond
-	// calm is when a log that nobody waits for gets a checkpoint after it has begun to grow. With the signature and the
-	// command it is published within 100 ms of the last add.
+	// calm is the delay of a checkpoint after a log has begun to grow, if no client waits for it. With the signature and the command it is
+	// published within 100 ms of the last add.
 	calm = 80 * time.Millisecond
-	// together is by how much earlier than calm says a log gets a checkpoint when another gets one: what is synced for them is synced once.
+	// together is how much earlier a log gets a checkpoint if another log gets one: their records are synced once.
 	together = calm / 2
-	// crowd is how many logs there are when rounds are crowdPause apart. A round looks at each; with fewer nobody is made to wait for that.
+	// crowd is how many logs there are when rounds are crowdPause apart. A round looks at each; with fewer logs no client has to wait for
+	// that.
 	crowd      = 64
 	crowdPause = 5 * time.Millisecond
 	// keyPause is the time between two looks for keys that are missing.
@@ -42,7 +42,7 @@ const (
 	pause = 200 * time.Millisecond
 )
 
-// member is what the worker needs of its node. *node.Node is the one; tests drive a worker without a log.
+// member is the worker's view of its node. *node.Node is the one; tests drive a worker without a log.
 type member interface {
 	worker.Member
 	IDs() (cluster, member uint64)
@@ -61,13 +61,13 @@ type Options struct {
 	KeyFile func(log string) string
 	// Alone reports whether this server has no other members; nil: it may have some. Any goroutine.
 	Alone func() bool
-	// First is a log to begin as soon as this member leads, if there is none of its name and Key has its key; nil: none.
+	// First is a log to begin as soon as this member leads, if its name is unused and Key has its key; nil: none.
 	First *tlogpart.LogSpec
 	// Highest keeps what was signed; nil: nothing is kept.
 	Highest Highest
 	// Places lists where a log is published; nil: nowhere.
 	Places func(log string) []Place
-	// Calm is when a log that nobody waits for gets a checkpoint after it has begun to grow; 0 = 80 ms.
+	// Calm is the delay of a checkpoint after a log has begun to grow, if no client waits for it; 0 = 80 ms.
 	Calm time.Duration
 	// Meter times signing; nil: nothing is counted.
 	Meter *meter.Tlog
@@ -84,7 +84,7 @@ type Worker struct {
 	logs *tlogmachine.Machine
 	opt  Options
 
-	due     map[*tlogmachine.Log]time.Time // when a log that has grown gets a checkpoint although nobody waits
+	due     map[*tlogmachine.Log]time.Time // when a grown log gets a checkpoint even without a waiting client
 	last    map[*tlogmachine.Log]time.Time // when the newest one was signed
 	keyless map[*tlogmachine.Log]bool      // logged that the key is missing
 	// wrongKey is since when a log's key is known to be another's.
@@ -108,11 +108,11 @@ type Worker struct {
 	live         map[*tlogmachine.Log]bool   // guarded by guardMu: see seen
 
 	heldMu sync.Mutex
-	held   map[string]string // guarded by heldMu: what the leader last said
+	held   map[string]string // guarded by heldMu: the leader's last answer
 	heldAt time.Time         // guarded by heldMu
 }
 
-// pending is a signed checkpoint that nobody has seen.
+// pending is a signed checkpoint that has not been shown.
 type pending struct {
 	tlogpart.Signed
 	log *tlogmachine.Log
@@ -301,7 +301,8 @@ func (w *Worker) hasKey(l *tlogmachine.Log) bool {
 		w.opt.Logger.Warn("no checkpoints: the key is missing", "log", l.Spec.Name, "file", w.opt.KeyFile(l.Spec.Name))
 		return false
 	}
-	// A start with another key is refused, with a line of its own, as soon as the logs are known: this one is for keys that are found later.
+	// A start with another key is refused, with a line of its own, as soon as the logs are known. This line is for keys that are found
+	// later.
 	since := w.wrongKey[l]
 	switch now := time.Now(); {
 	case since.IsZero():
@@ -341,9 +342,9 @@ func (w *Worker) damaged(l *tlogmachine.Log, err error) {
 	}
 }
 
-// Sign checks a log as a leader must before every signature (tree.Machine.CheckEdge says how, and what its errors are) and
-// signs what has been applied to it. The result must not be shown before it is applied, because a state that is not committed
-// may never be. Sign may be called from any goroutine; key is the log's.
+// Sign checks a log as a leader must before every signature (tree.Machine.CheckEdge has the checks and errors), and signs its applied
+// state. Do not show the result before it is applied, because an uncommitted state may never be. Sign may be called from any goroutine; key
+// is the log's.
 func Sign(logs *tlogmachine.Machine, l *tlogmachine.Log, key *tiles.Signer) (tlogpart.Signed, error) {
 	size, root, err := logs.CheckEdge(l)
 	if err != nil {

@@ -90,8 +90,8 @@ func signer(t *testing.T, origin string) *tiles.Signer {
 	return s
 }
 
-// TestALogIsBegunAndSigned: the first log begins by itself, has a checkpoint of size 0 at once, and one soon after each add;
-// a waiting client gets its own much sooner. At rest nothing is signed.
+// TestALogIsBegunAndSigned: the first log begins by itself, has a checkpoint of size 0 at once, and one soon after each add. A waiting
+// client gets its own much sooner. At rest nothing is signed.
 func TestALogIsBegunAndSigned(t *testing.T) {
 	m := newAlone(t)
 	key := signer(t, "log.example/one")
@@ -183,9 +183,9 @@ func TestWithoutItsKeyALogIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestLeadershipGoesToWhoCanSign: a leader without the key hands over to the follower that asks, whether or not something waits;
-// one that has the key does not, unless it found the log damaged in its store. One that can sign another log hands over once a
-// minute at most, and only when something waits.
+// TestLeadershipGoesToWhoCanSign: a leader without the key hands over to the follower that asks, with or without waiting adds. One that has
+// the key does not, unless it found the log damaged in its store. One that can sign another log hands over once a minute at most, and only
+// when something waits.
 func TestLeadershipGoesToWhoCanSign(t *testing.T) {
 	m := newAlone(t)
 	key := signer(t, "log.example/one")
@@ -249,8 +249,8 @@ func TestLeadershipGoesToWhoCanSign(t *testing.T) {
 	}
 }
 
-// TestABusyLogIsNotOverdue: a log that grows all the time waits at every look of a follower, which asks for leadership only where the checkpoint
-// has not moved between two.
+// TestABusyLogIsNotOverdue: a log that grows all the time waits at every look of a follower. The follower asks for leadership only where
+// the checkpoint has not moved between two looks.
 func TestABusyLogIsNotOverdue(t *testing.T) {
 	var s stuck
 	at := map[string]uint64{"busy": 7, "still": 3}
@@ -335,7 +335,7 @@ func TestWhatNobodySignsIsReadOnly(t *testing.T) {
 	}
 }
 
-// TestAMissingKeyIsToldBeforeAnAdd: the list of what takes no entries has the log while nobody adds, on the leader and on a follower.
+// TestAMissingKeyIsToldBeforeAnAdd: the list of held logs has the log without any add, on the leader and on a follower.
 func TestAMissingKeyIsToldBeforeAnAdd(t *testing.T) {
 	m, l, key := begun(t, 3)
 	have := (*tiles.Signer)(nil)

@@ -21,16 +21,16 @@ const (
 	maxAnswer = 256 * (2 + 65535)
 	// longestRefusal is the most a Retry-After is obeyed.
 	longestRefusal = 5 * time.Second
-	// idleTime is how long a connection that nothing was sent over is trusted. Servers close idle connections, and of a request
-	// sent over one at that moment nobody knows whether it arrived.
+	// idleTime is how long a connection that nothing was sent over is trusted. Servers close idle connections, and a request sent over one
+	// at that moment may or may not have arrived.
 	idleTime = 5 * time.Second
 )
 
 // client is one connection to the log. It belongs to one goroutine.
 //
-// It writes its requests itself, since those of one writer differ in their entries alone, and reads answers with fasthttp,
-// since those come in every form HTTP has. An HTTP client that keeps a pool of connections, parses the address of each request
-// and sets a timer for it costs as much as the server that is measured.
+// It writes its requests itself, since those of one writer differ only in their entries. It reads answers with fasthttp, since those come
+// in every form HTTP has. An HTTP client with a pool of connections, address parsing and a timer per request costs as much as the measured
+// server.
 type client struct {
 	addr   string // to connect to
 	tls    *tls.Config
@@ -146,8 +146,8 @@ func (c *client) get(path string) ([]byte, error) {
 	return bytes.Clone(c.res.Body()), nil
 }
 
-// add sends an entry; all entries of one client must be of one length. Where again is above 0 the log has refused it, it is not
-// in the log and may be sent again after that time; after an error the outcome is not known.
+// add sends an entry; all entries of one client must be of one length. If again is above 0 the log has refused the entry: it is not in the
+// log and may be sent again after that time. After an error the outcome is not known.
 func (c *client) add(entry []byte) (index uint64, again time.Duration, err error) {
 	if c.head == 0 {
 		c.request = fmt.Appendf(c.request[:0], "POST %s/add%s%sContent-Length: %d\r\n\r\n", c.path, c.header, c.bearer, len(entry))

@@ -6,9 +6,8 @@ import (
 	"strconv"
 )
 
-// entry is what one writer sends: the mark of the run, a number that no other entry of the run has, and random bytes up to the
-// length that was asked for. They are random because what a log really gets are hashes and certificates: a server that compresses
-// must not look better here than it is.
+// entry is one writer's entry: the mark of the run, a number unique in the run, and random bytes up to the requested length. Real entries
+// are hashes and certificates, hence random bytes: a server that compresses must not look better here than it is.
 type entry struct {
 	b    []byte
 	mark int // length of the mark

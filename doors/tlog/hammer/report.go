@@ -18,7 +18,7 @@ type Report struct {
 	Adds       uint64  `json:"adds"`    // acknowledged
 	AddsPerSec float64 `json:"adds_per_second"`
 	PushedBack uint64  `json:"pushed_back"` // answers that told to come later; the entry was sent again
-	Failed     uint64  `json:"failed"`      // adds whose outcome nobody knows
+	Failed     uint64  `json:"failed"`      // adds with an unknown outcome
 	FirstError string  `json:"first_error,omitempty"`
 
 	FirstSize  uint64  `json:"first_size"` // of the tree

@@ -48,15 +48,15 @@ type Options struct {
 	Rate     int             // adds a second to send, 0 for as many as the writers can
 	Size     int             // bytes of an entry; no two are equal
 	Count    uint64          // entries to send, 0 for as many as fit the duration
-	Duration time.Duration   // when sending ends; what is under way then is waited for
+	Duration time.Duration   // when sending ends; requests under way then are waited for
 	Verify   Verify
-	TLS      *tls.Config // for https; nil: what this machine trusts
+	TLS      *tls.Config // for https; nil: this machine's trusted authorities
 	Token    string      // sent with every add; "" = none
 	// Watch is called once a second with how things stand, from one goroutine. Optional.
 	Watch func(*Report)
 }
 
-// Check says what is wrong with the options, in words for the person who gave them.
+// Check returns the fault of the options, in words for the person who gave them.
 func (o *Options) Check() error {
 	u, err := url.Parse(o.URL)
 	switch {
@@ -111,14 +111,14 @@ type sent struct {
 	at    time.Time
 }
 
-// leaf is what must be found at an index.
+// leaf is the expected entry at an index.
 type leaf struct {
 	index uint64
 	hash  tiles.Hash
 }
 
-// Run puts load on a log until the options or ctx end it, and then looks whether the log holds what it promised. The error is
-// that of a run that could not begin; what goes wrong later is in the report, see Report.Err.
+// Run puts load on a log until the options or ctx end it, and then looks whether the log holds what it promised. The error is that of a run
+// that could not begin; later errors are in the report, see Report.Err.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.Check(); err != nil {
 		return nil, err

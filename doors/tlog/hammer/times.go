@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// times counts durations in buckets that are at most 1/64 wider than what is in them, up to two minutes: every request
-// counts, and the memory is the same for ten and for ten million.
+// times counts durations up to two minutes in buckets that are at most 1/64 wide. Every request counts, and the memory is the same for ten
+// and for ten million.
 type times struct {
 	mu     sync.Mutex // guards what follows
 	counts [32 * 64]uint64
@@ -46,8 +46,8 @@ func (t *times) add(d time.Duration) {
 	t.sum += d
 }
 
-// Spread is what can be said of many durations, in milliseconds. Percentiles are of single requests and at most 1.6 % too
-// high; the rest is exact. All are 0 if Count is.
+// Spread is the statistics of many durations, in milliseconds. Percentiles are of single requests and at most 1.6 % too high; the rest is
+// exact. All are 0 if Count is.
 type Spread struct {
 	Count uint64  `json:"count"`
 	Min   float64 `json:"min_ms"`

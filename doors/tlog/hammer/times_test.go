@@ -47,7 +47,7 @@ func TestEveryDurationHasABucket(t *testing.T) {
 	}
 }
 
-// TestTheWindowForgets: Δ is over the last 30 s, or over what there is.
+// TestTheWindowForgets: Δ is over the last 30 s, or over the time so far.
 func TestTheWindowForgets(t *testing.T) {
 	at := time.Unix(1000, 0)
 	w := newWindow(at, 500)

@@ -23,9 +23,9 @@ type tree struct {
 // mostCached tiles of 8 KiB: the right edge and the way to the root from where entries are verified, with room.
 const mostCached = 128
 
-// verify looks for each entry that was kept: the bundle must have it at the index that was answered, and the tiles must lead
-// from it to the root that was signed last. It counts entries found and not found. The fault says what the first was that is not
-// as it should be, or why it could not go on; then neither count has the rest.
+// verify looks for each kept entry. The bundle must have it at the answered index, and the tiles must lead from it to the root that was
+// signed last. It counts entries found and not found. fault is the first error, or why verify could not go on; then neither count has the
+// rest.
 func (h *hammer) verify(c *client) (good, wrong uint64, fault string) {
 	t := &tree{c, h.newest, map[tiles.Ref][]byte{}}
 	if err := t.consistent(h.seen); err != nil {

@@ -32,15 +32,15 @@ func IsDamage(err error) bool {
 	return errors.As(err, &d) || errors.Is(err, errCorrupt) || errors.Is(err, tiles.ErrFrontier) || errors.Is(err, tiles.ErrBundle)
 }
 
-// edgeScratch is what a check of an edge reads into. With a thousand logs it was two thirds of what a server allocated.
+// edgeScratch is the read buffer of an edge's check. With a thousand logs it was two thirds of a server's allocations.
 type edgeScratch struct{ entries, hashes []byte }
 
 var scratch = sync.Pool{New: func() any { return new(edgeScratch) }}
 
-// CheckEdge reads a log's frontier and right edge from the store, the last full tile of each level and the last bundle
-// included, and returns size and root only if they all agree with each other and with what Apply has in memory for that
-// size. A leader signs nothing else (DECISIONS A14): a root that cannot be derived from the log's contents must not get a
-// signature. The error is a *Damage, or the store's. It costs some hundred hashes.
+// CheckEdge reads a log's frontier and right edge from the store, including the last full tile of each level and the last bundle. It
+// returns size and root only if they agree with each other and with Apply's memory for that size. A leader signs nothing else (DECISIONS
+// A14): a root that cannot be derived from the log's contents must not get a signature. The error is a *Damage, or the store's. It costs
+// some hundred hashes.
 func (m *Machine) CheckEdge(l *Log) (size uint64, root tiles.Hash, err error) {
 	v := m.st.NewView() // between two raft entries
 	defer v.Close()     // closing a read view loses nothing
@@ -80,7 +80,7 @@ func (m *Machine) CheckEdge(l *Log) (size uint64, root tiles.Hash, err error) {
 				return 0, root, fmt.Errorf("log %s: %d hashes after the last tile of level %d: %w", l.Spec.Name, len(hashes)/tiles.HashSize, level, errCorrupt)
 			}
 		}
-		// What the frontier says of this level.
+		// The frontier's hashes of this level.
 		at := first
 		peaks := tiles.Peaks(nil, hashes)
 		for h := tiles.Height - 1; h >= 0; h-- {

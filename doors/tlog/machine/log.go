@@ -15,8 +15,8 @@ import (
 const levels = 7
 
 const (
-	// edgeBytes bounds what a log keeps in memory of the entries after its last full bundle; beyond that, and beyond what the machine has room for,
-	// they are read from the store. What is kept decides nothing: members may differ in it.
+	// edgeBytes bounds a log's memory for the entries after its last full bundle. Entries beyond it, or beyond the machine's own bound, are
+	// read from the store. Nothing depends on it: members may keep different entries.
 	edgeBytes = 128 << 10
 	// LogBytes is about what a log takes in memory beside its edge: the hashes after its last full tiles, and its newest roots.
 	LogBytes = 12 << 10
@@ -42,7 +42,7 @@ type Log struct {
 	damage atomic.Pointer[error]
 
 	mu     sync.Mutex
-	signed chan struct{} // guarded by mu: closed at the next checkpoint; nil while nobody waits
+	signed chan struct{} // guarded by mu: closed at the next checkpoint; nil without waiting clients
 }
 
 // Checkpoint is a signed checkpoint. It never changes.
@@ -196,7 +196,7 @@ func (w *working) add(b store.Batch, l *Log, e []byte, leaf tiles.Hash) error {
 	return nil
 }
 
-// appendHash appends to hashes that are shared with readers of a shorter slice: what they see is not touched.
+// appendHash appends to hashes that are shared with readers of a shorter slice: their part is not touched.
 func appendHash(hashes []byte, h *tiles.Hash) []byte {
 	if hashes == nil {
 		hashes = make([]byte, 0, firstHashes*tiles.HashSize)

@@ -1,14 +1,15 @@
-// Package machine is the deterministic machine behind transparency logs: many append-only logs in one server, each a Merkle tree
-// with an origin, a public key and options that are fixed when it begins. It gives every entry an index, keeps entries in
-// bundles and hashes in tiles (package tiles), and holds the newest signed checkpoint of each log, the same bytes on every
-// member.
+// Package machine is the deterministic machine behind transparency logs: many append-only logs in one server. Each is a Merkle tree with an
+// origin, a public key and options that are fixed when it begins. It gives every entry an index, and keeps entries in bundles and hashes in
+// tiles (package tiles). It holds the newest signed checkpoint of each log, the same bytes on every member.
 //
-// It never signs and knows no private key: checkpoints come as commands of a worker (doors/tlog/checkpoint), and one whose root
-// is not this member's own stops the node. It is not the door either: it knows no HTTP.
+// It never signs and knows no private key. Checkpoints come as commands of a worker (doors/tlog/checkpoint), and one whose root is not this
+// member's own stops the node.
 //
-// Only full bundles and tiles are rows for good. The right edge (the entries after the last bundle, the hashes after the last
-// tile of each level) lies in small rows that go when a bundle or tile is full, and in memory, from where partial tiles are
-// served. docs/formats/store.md has the rows.
+// It is not the door either: it knows no HTTP.
+//
+// Only full bundles and tiles are rows for good. The right edge is the entries after the last bundle, and the hashes after the last tile of
+// each level. It lies in small rows that go when a bundle or tile is full, and in memory, which serves partial tiles. docs/formats/store.md
+// has the rows.
 package machine
 
 import (
@@ -41,7 +42,7 @@ type Machine struct {
 	// Published by the apply goroutine.
 	pub    atomic.Pointer[[]*Log] // never changed once it is here
 	mu     sync.Mutex
-	demand chan struct{} // guarded by mu: closed when there is something to sign; nil while nobody asked
+	demand chan struct{} // guarded by mu: closed when there is something to sign; nil without waiting callers
 }
 
 // defaultRoom is for what New keeps of right edges.
@@ -50,8 +51,8 @@ const defaultRoom = 32 << 20
 // New returns a machine that is usable after Load.
 func New() *Machine { return NewWithin(defaultRoom) }
 
-// NewWithin is New with so many bytes for the entries on the right edges of all logs. With less more of them are read from the store. What a log
-// takes beside that is LogBytes.
+// NewWithin is New with so many bytes for the entries on the right edges of all logs. With less more of them are read from the store.
+// LogBytes is a log's other memory.
 func NewWithin(bytes int64) *Machine {
 	m := &Machine{room: bytes}
 	m.pub.Store(new([]*Log))
@@ -81,8 +82,8 @@ func (m *Machine) Find(name string) *Log {
 	return nil
 }
 
-// Demand returns a channel that is closed when a log has grown beyond its checkpoint, somebody began to wait for one, or a log
-// began. Take it before looking at the logs.
+// Demand returns a channel that is closed when a log needs a checkpoint. The log has grown beyond its own, a client began to wait for one,
+// or the log began. Take it before looking at the logs.
 func (m *Machine) Demand() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -213,7 +214,7 @@ func (m *Machine) checkCheckpoints(p *tlogpart.Part) (any, *entry.Rejection, err
 		if own != c.Root {
 			return nil, nil, fmt.Errorf("%w: log %s at size %d has root %s here and %s in the checkpoint", ErrDiverged, l.Spec.Name, c.Size, own, c.Root)
 		}
-		// No member shows the world a note that does not verify, whatever the signer did.
+		// A note that does not verify is a fault of the signer. No member serves it.
 		cp, _, err := tiles.OpenCheckpoint(c.Note, &l.Spec.Key)
 		if err != nil || cp.Size != c.Size || cp.Root != c.Root {
 			return nil, reject(tlogpart.BadSignature, "checkpoint of log %s at size %d: %v", l.Spec.Name, c.Size, err), nil
@@ -288,7 +289,7 @@ func (m *Machine) putLog(b store.Batch, l *Log) {
 	b.Set(l.key(spaceLog), m.row)
 }
 
-// Finish implements machine.Finisher: what the entry added to a log's right edge is written once, and so is its frontier.
+// Finish implements machine.Finisher: the entry's additions to a log's right edge are written once, and so is its frontier.
 func (m *Machine) Finish(_ *entry.Stamp, b store.Batch) error {
 	for _, l := range m.touched {
 		l.w.finish(b, l, &m.row)
@@ -299,8 +300,8 @@ func (m *Machine) Finish(_ *entry.Stamp, b store.Batch) error {
 // Unfinished implements machine.Finisher: no work is carried from one entry to the next.
 func (m *Machine) Unfinished() bool { return false }
 
-// Publish implements machine.Machine. Readers take no gate: what is published is replaced as a whole, and rows that it refers to are in
-// the store before it and never change.
+// Publish implements machine.Machine. Readers take no gate. The published state is replaced as a whole; the rows it refers to are in the
+// store before it and never change.
 func (m *Machine) Publish(*entry.Stamp) {
 	if len(m.touched) == 0 {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 )
 
-// TestMoreLogs: builds that know nothing of more than MaxLogs refuse a log beyond it, so what they know is refused here too; the kind that came later
-// is not, and is of a later level.
+// TestMoreLogs: builds that know nothing of more than MaxLogs refuse a log beyond it, so their part is refused here too. The later kind is
+// not, and is of a later level.
 func TestMoreLogs(t *testing.T) {
 	r := newRig(t)
 	begin := func(kind tlogpart.Kind, i int) bool {
@@ -46,8 +46,8 @@ func TestMoreLogs(t *testing.T) {
 	}
 }
 
-// TestEdgesKeepToTheirRoom: a machine without room for what lies on the right edges says the same of every log as one that keeps all of it, and what is
-// counted as kept is what is kept.
+// TestEdgesKeepToTheirRoom: a machine without room for right edges gives the same answers for every log as one that keeps all of it. The
+// counted bytes are the kept ones.
 func TestEdgesKeepToTheirRoom(t *testing.T) {
 	const logs, room = 20, 10_000
 	full := newRig(t)

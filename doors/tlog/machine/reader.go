@@ -32,7 +32,7 @@ func (l *Log) Newest() (c *Checkpoint, next <-chan struct{}) {
 // Checkpoint is Newest for callers that do not wait for the next one.
 func (l *Log) Checkpoint() *Checkpoint { return l.newest.Load() }
 
-// Wanted is the size up to which somebody waits for a checkpoint, 0 if nobody does.
+// Wanted is the size up to which clients wait for a checkpoint, 0 if none does.
 func (l *Log) Wanted() uint64 {
 	h := l.hurry.Load()
 	if c := l.newest.Load(); c != nil && c.Size >= h {

@@ -2,9 +2,8 @@ package machine
 
 import "github.com/holdfastdb/holdfast/core/machine"
 
-// restoreRow is what a row of a snapshot becomes when it is restored as a new cluster: every log begins held. The original may
-// have grown on and signed checkpoints this copy does not know of; adding other entries under the same key would be a second
-// history of the log (DECISIONS A7).
+// restoreRow converts a row of a snapshot for a new cluster: every log begins held. The original may have grown on and signed checkpoints
+// that this copy lacks. Other entries under the same key would be a second history of the log (DECISIONS A7).
 func restoreRow(key, value []byte) (row []byte, keep bool, err error) {
 	if len(key) < 2 || key[1] != spaceLog {
 		return value, true, nil

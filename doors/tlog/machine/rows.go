@@ -50,7 +50,7 @@ func decodeLogRow(b []byte) (held bool, spec tlogpart.LogSpec, err error) {
 	return b[1]&flagHeld != 0, spec, err
 }
 
-// ReadLog reports whether a row of a snapshot is of a log's options, and what they are.
+// ReadLog reads a log's options from a row of a snapshot; ok reports whether it is such a row.
 func ReadLog(key, value []byte) (spec tlogpart.LogSpec, ok bool, err error) {
 	if len(key) < 2 || key[0] != letter || key[1] != spaceLog {
 		return spec, false, nil
@@ -124,7 +124,7 @@ func scan(r store.Reader, p []byte, visit func(key, value []byte) error) error {
 	if err != nil {
 		return err
 	}
-	defer it.Close() // what went wrong is in Error
+	defer it.Close() // a fault of the iterator is in Error
 	for ok := it.First(); ok; ok = it.Next() {
 		v, err := it.Value()
 		if err != nil {

@@ -60,7 +60,7 @@ func (l *Log) Scrub(pace func(done, all uint64) error) error {
 			}
 		}
 	}
-	for level := 1; level < levels; level++ { // what is left of each level is the right edge
+	for level := 1; level < levels; level++ { // the rest of each level is the right edge
 		if err := compare(level, v.Size>>(tiles.Height*(level+1)), v.levels[level]); err != nil {
 			return err
 		}

@@ -2,7 +2,7 @@ package machine
 
 import "testing"
 
-// TestSizeInAView: a View shows the size of its moment, whatever comes after.
+// TestSizeInAView: a View shows the size of its moment, after any later entry.
 func TestSizeInAView(t *testing.T) {
 	r := newRig(t)
 	r.create("other", false, false)

@@ -56,15 +56,15 @@ func (r *rows) flush(ctx context.Context, tx execer) error {
 	switch {
 	case err == nil:
 		return nil
-	// Servers have several errors for it, one of them with the number of any other: what they share is the variable's name.
+	// Servers have several errors for it, one of them with the number of any other: they share the variable's name.
 	case errors.Is(err, mysql.ErrPktTooLarge), strings.Contains(err.Error(), "max_allowed_packet"):
 		return fmt.Errorf("write rows: %w; let the server's max_allowed_packet be 32M or more", err)
 	}
 	return fmt.Errorf("write rows: %w", err)
 }
 
-// statement writes n rows over whatever is there. VALUES() is old style in MySQL 8, and all that MariaDB knows; REPLACE would
-// need the right to delete.
+// statement writes n rows over existing ones. VALUES() is old style in MySQL 8, and all that MariaDB knows; REPLACE would need the right to
+// delete.
 func (r *rows) statement() string {
 	return "INSERT INTO " + r.into + " VALUES " + strings.Repeat("(?, ?, ?), ", r.n-1) + "(?, ?, ?) ON DUPLICATE KEY UPDATE " + r.change
 }

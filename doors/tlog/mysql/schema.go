@@ -13,8 +13,8 @@ import (
 // version is the version of the schema, as the table Tessera has it.
 const version = 1
 
-// tables are made if they are missing. Names and types are what Tessera's readers expect; the engine is named because all
-// that is promised here stands on transactions, whatever the server's default is.
+// tables are made if they are missing. Names and types are those that Tessera's readers expect. The engine is named because all promises
+// here rest on transactions, and the server's default engine may have none.
 var tables = []string{
 	"CREATE TABLE IF NOT EXISTS `Tessera` (`id` TINYINT UNSIGNED NOT NULL PRIMARY KEY, `compatibilityVersion` BIGINT UNSIGNED NOT NULL) ENGINE=InnoDB",
 	"CREATE TABLE IF NOT EXISTS `TreeState` (`id` TINYINT UNSIGNED NOT NULL PRIMARY KEY, `size` BIGINT UNSIGNED NOT NULL, " +

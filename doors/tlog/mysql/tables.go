@@ -1,9 +1,8 @@
-// Package mysql keeps a transparency log in a MySQL or MariaDB database, in the five tables that Tessera v1.0.2 uses there, so
-// that its programs read what was put. docs/formats/tlog-tables.md says what is in them. There is the database, and memory, for
-// tests.
+// Package mysql keeps a transparency log in a MySQL or MariaDB database, in the five tables that Tessera v1.0.2 uses there. Tessera's
+// programs can read them. docs/formats/tlog-tables.md has their content. There is the database, and memory, for tests.
 //
-// It knows rows and nothing of what they mean: the caller decides whose log that is and whether it may be continued, and sees
-// to it that the rows belong together. It is not for the server's own state.
+// It knows rows and not their meaning. The caller decides whose log it is and whether it may be continued, and keeps the rows consistent.
+// It is not for the server's own state.
 package mysql
 
 import (
@@ -14,11 +13,11 @@ import (
 // ErrVersion: the tables are of another version than the one this package knows.
 var ErrVersion = errors.New("tables of another version of Tessera")
 
-// State is what the tables say about the log as a whole.
+// State is the tables' state of the log as a whole.
 type State struct {
 	// Note is the published checkpoint, nil if there is none yet.
 	Note []byte
-	// Size and Root are of the tree whose bundles and tiles the tables hold: at least the checkpoint's, and more after a
+	// Size and Root are of the tree whose bundles and tiles the tables hold. It is at least the checkpoint's, and larger after a
 	// publication that was interrupted before its checkpoint. Root is nil if there is no tree.
 	Size uint64
 	Root []byte
@@ -39,7 +38,7 @@ type Tables interface {
 // Tx is one transaction, for one goroutine. Readers see nothing of it until Commit, and all of it afterwards. After an error
 // only Rollback is left.
 type Tx interface {
-	// State is the state the transaction began with; nobody else can have changed it meanwhile.
+	// State is the state at the transaction's beginning; no other transaction can have changed it meanwhile.
 	State() State
 	// PutBundle writes an entry bundle, of width entries. The bytes must stay as they are until the transaction ends.
 	PutBundle(ctx context.Context, n uint64, width int, entries []byte) error

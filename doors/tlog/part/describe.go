@@ -7,8 +7,8 @@ import (
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 )
 
-// Describe prints an encoded part on one line: "tree.append log 1: 3 entries, 120 bytes", "tree.create default (origin)",
-// "tree.checkpoint log 1 at 500". What does not decode is printed so.
+// Describe prints an encoded part on one line: "tree.append log 1: 3 entries, 120 bytes", "tree.create default (origin)", "tree.checkpoint
+// log 1 at 500". A part that does not decode is printed as such.
 func Describe(body []byte) string {
 	var p Part
 	if err := p.Decode(body); err != nil {

@@ -5,8 +5,8 @@ import (
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 )
 
-// NewLog makes the part that creates a log, for another door that adds to it in commands of its own: seed is its key's, 32 random bytes, and
-// origin the key's name.
+// NewLog makes the part that creates a log, for another door that adds to it in commands of its own. seed is the key's seed, 32 random
+// bytes, and origin the key's name.
 func NewLog(name, origin string, seed []byte) (entry.Part, error) {
 	key, err := tiles.NewSigner(origin, seed)
 	if err != nil {

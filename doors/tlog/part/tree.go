@@ -1,4 +1,4 @@
-// Package part holds the command parts of the tree machine (doors/tlog/machine), which keeps transparency logs: their meaning as
+// Package part holds the command parts of the tree machine (doors/tlog/machine), which keeps transparency logs. It has their meaning as
 // data, their encoding, the results and the rejections. It decides nothing and knows no store.
 package part
 
@@ -7,7 +7,7 @@ import (
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 )
 
-// Kind says what a Part does. Numbers are part of the log's format and are never reused.
+// Kind is the effect of a Part. Numbers are part of the log's format and are never reused.
 type Kind byte
 
 // The kinds of parts.
@@ -40,7 +40,7 @@ func (k Kind) String() string {
 	return "?"
 }
 
-// Part is one command to the tree machine. Which fields count depends on Kind.
+// Part is one command to the tree machine. Kind selects the fields in use.
 type Part struct {
 	Kind Kind
 
@@ -49,7 +49,7 @@ type Part struct {
 	// Append: the entries, each as in an entry bundle (two bytes of length, big endian, then itself). At least one, at most
 	// MaxEntries.
 	Entries []byte
-	// Append: somebody waits for a checkpoint that covers the entries.
+	// Append: a client waits for a checkpoint that covers the entries.
 	Hurry bool
 
 	// Create, CreateMore.
@@ -61,7 +61,7 @@ type Part struct {
 	Root tiles.Hash
 }
 
-// LogSpec is what is fixed when a log begins.
+// LogSpec is a log's properties that are fixed when it begins.
 type LogSpec struct {
 	// Name is how paths and flags call the log: see ValidName.
 	Name string
@@ -132,8 +132,8 @@ const (
 	StaleCheckpoint entry.Code = 606 // not beyond the newest one
 	BadSignature    entry.Code = 607
 	NotHeld         entry.Code = 608 // nothing to resume
-	NotPrefix       entry.Code = 609 // what was to be resumed from is not a prefix
-	MalformedPart   entry.Code = 699 // a part this build decodes but nobody should have proposed
+	NotPrefix       entry.Code = 609 // the checkpoint to resume from is not a prefix
+	MalformedPart   entry.Code = 699 // a part this build decodes but no program should have proposed
 )
 
 // Put sets the index of the i-th of n entries; it is called for each in order.

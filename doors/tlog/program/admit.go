@@ -2,8 +2,8 @@ package program
 
 import "net/http"
 
-// admit is doortlog.Options.Admit. While authentication of users is on, every door wants to know who changes something, on loopback as
-// well: this one knows nobody without tokens. A client's certificate names a machine and does not count.
+// admit is doortlog.Options.Admit. While authentication of users is on, every door must know the author of a change, on loopback as well:
+// without tokens this door knows none. A client's certificate names a machine and does not count.
 func (r *running) admit(log, authorization string, n int) (code int, text string, done func()) {
 	switch {
 	case r.tokens != nil:

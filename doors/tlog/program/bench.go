@@ -117,7 +117,7 @@ func printReport(w io.Writer, r *hammer.Report, asJSON bool) error {
 	return err
 }
 
-// liveView returns what draws a report over the one before.
+// liveView returns a function that draws each report over its predecessor.
 func liveView(w io.Writer) func(*hammer.Report) {
 	drawn := 0
 	return func(r *hammer.Report) {

@@ -184,7 +184,7 @@ place it is published to answers what it has.`,
 	}
 }
 
-// readAnywhere reads a small file, or what a URL answers.
+// readAnywhere reads a small file or the answer of a URL.
 func readAnywhere(from string) ([]byte, error) {
 	if !strings.HasPrefix(from, "http://") && !strings.HasPrefix(from, "https://") {
 		b, err := os.ReadFile(from)

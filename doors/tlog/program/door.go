@@ -1,5 +1,5 @@
-// Package program is the tlog door as the program sees it: transparency logs over HTTP, their keys, tokens and places, the workers behind
-// them and their machine.
+// Package program is the tlog door as the program sees it. It has transparency logs over HTTP, their keys, tokens and places, the workers
+// behind them and their machine.
 package program
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// logsClaim is for what every log takes in the machine (tlogmachine.LogBytes), edgesClaim for the entries on the right edges of logs, and packedClaim for
-// bundles as gzip makes them, kept for the next reader.
+// logsClaim is for every log's memory in the machine (tlogmachine.LogBytes), edgesClaim for the entries on the right edges of logs.
+// packedClaim is for bundles in gzip, kept for the next reader.
 const logsClaim, edgesClaim, packedClaim = "logs", "edges", "packed"
 
 // Door is the tlog door.
@@ -85,7 +85,7 @@ type settings struct {
 	calm, least time.Duration
 
 	read   cli.Address // for reading alone
-	tokens string      // file of who may add; "" = everybody
+	tokens string      // file of tokens for adding; "" = public
 }
 
 // Options implements doors.Settings.

@@ -18,12 +18,12 @@ import (
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
-// highestFiles keep, beside the keys, the highest checkpoint that was signed with each: NAME.highest. They are in no log and no
-// snapshot, so that a member started on an older copy of a data directory still finds what was signed. docs/formats/highest.md
-// has the table. Its methods may be called from any goroutine.
+// highestFiles keep, beside the keys, the highest checkpoint signed with each: NAME.highest. They are in no log and no snapshot, so a
+// member started on an older copy of a data directory still finds its last signatures. docs/formats/highest.md has the table. Its methods
+// may be called from any goroutine.
 //
-// A file has two places for a note, written in turn, so that a torn write leaves the other one. It is not replaced each time:
-// that costs a file system two journal commits, this one flush, and clients wait for the checkpoint.
+// A file has two places for a note, written in turn, so that a torn write leaves the other one. It is not replaced each time: that costs a
+// file system two journal commits, this one flush, and clients wait for the checkpoint.
 type highestFiles struct {
 	dir  string
 	log  *slog.Logger
@@ -42,10 +42,10 @@ type highestFile struct {
 	file  disk.File // nil: not open
 	inode uint64    // of the open file
 	locks *os.File  // the same file, to lock it: members on one machine may share a directory of keys
-	seen  []byte    // what the file held when it was last read or written
+	seen  []byte    // the file's content at the last read or write
 	next  int       // the place to write to
 	last  uint64    // size that is noted
-	block []byte    // what is written, for direct writes
+	block []byte    // the buffer of direct writes
 }
 
 const (
@@ -109,8 +109,8 @@ func readHighest(path string, key *tiles.Verifier) (c *tiles.Checkpoint, here bo
 	return c, here, at, nil
 }
 
-// pick finds in places, one behind the other, the highest checkpoint under key, whether it was written to the file of that number, and which place it
-// is at. bad reports that a place is neither empty nor good, nor another key's.
+// pick finds the highest checkpoint under key in places, which lie one behind the other. here: it was written to the file with that inode
+// number. at is its place. bad reports that a place is neither empty nor good, nor another key's.
 func pick(b []byte, inode uint64, key *tiles.Verifier) (c *tiles.Checkpoint, here bool, at int, bad bool) {
 	for i := 0; i*highestSlot < len(b); i++ {
 		place := b[i*highestSlot : min((i+1)*highestSlot, len(b))]
@@ -172,8 +172,8 @@ func appendHighest(dst []byte, inode uint64, note []byte) []byte {
 	return dst
 }
 
-// Note implements checkpoint.Highest. Where the directory cannot be written to, which is how some give keys to a server, nothing is
-// kept and people are told once: what guards the log then are the places where it is published.
+// Note implements checkpoint.Highest. If the directory cannot be written to, as some operators give keys to a server, no note is kept and
+// one log line says so. The log is then guarded by its places of publication.
 func (h *highestFiles) Note(all []checkpoint.Noted) []error {
 	h.mu.Lock()
 	many := len(h.files) > manyLogs
@@ -337,7 +337,7 @@ func (f *highestFile) open(key *tiles.Verifier, size uint64, note []byte) error 
 	return f.hold()
 }
 
-// close forgets the open file; what was written is durable.
+// close forgets the open file; its written notes are durable.
 func (f *highestFile) close() {
 	if f.file != nil {
 		_ = f.file.Close()

@@ -19,11 +19,12 @@ import (
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
-// highestMany keeps the highest checkpoints of many logs in one file, so that those that are signed together are synced once: with a file for each,
-// forty cost forty syncs, ten times the time and the processor. docs/formats/highest.md has the table. It is used from manyLogs logs on; what a
-// server with fewer has kept in a file for each log counts as well.
+// highestMany keeps the highest checkpoints of many logs in one file, so that those signed together are synced once. With a file for each,
+// forty cost forty syncs, ten times the time and the processor. docs/formats/highest.md has the table. It is used from manyLogs logs on;
+// notes in files for each log, of a server that had fewer, count as well.
 //
-// A log has two places, as in a file of its own. They are found by the origin in the notes, so nothing has to be removed or moved when a log goes.
+// A log has two places, as in a file of its own. They are found by the origin in the notes, so nothing has to be removed or moved when a
+// log goes.
 type highestMany struct {
 	path string
 
@@ -34,11 +35,11 @@ type highestMany struct {
 	counter uint64           // of the file as it was last read or written here
 	pairs   map[string]int64 // by origin
 	known   map[int64]manyNote
-	lost    bool // there is a pair of which nobody can say whose it is
+	lost    bool // there is a pair whose log cannot be told
 	block   []byte
 }
 
-// manyNote is what is known of a pair that was written to.
+// manyNote is the state of a written pair.
 type manyNote struct {
 	last uint64
 	next int64 // the place of the two to write to
@@ -289,7 +290,7 @@ func (m *highestMany) read(pair int64, key *tiles.Verifier) (c *tiles.Checkpoint
 	return c, here, at, nil
 }
 
-// close forgets the open file; what was written is durable.
+// close forgets the open file; its written notes are durable.
 func (m *highestMany) close() {
 	if m.file != nil {
 		_ = m.file.Close()

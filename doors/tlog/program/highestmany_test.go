@@ -122,7 +122,7 @@ func TestATornNoteOfMany(t *testing.T) {
 			}
 		}
 	}
-	for _, from := range []int{100, 0} { // in the notes, or so that nobody can say whose they are
+	for _, from := range []int{100, 0} { // in the notes, or so that their log cannot be told
 		both := bytes.Clone(whole)
 		// Of a place that is short, as with a small inode number, something has to be left: an empty one was never written.
 		clear(both[disk.BlockBytes+from : disk.BlockBytes+from+100])

@@ -29,8 +29,8 @@ var (
 	descShow        = admin.NewDesc("tlog_checkpoint_seconds", "From signing a checkpoint to its being applied, when all may see it.")
 )
 
-// collect exports what is known of transparency logs. Labels are a log's name and, of publications, the place as the operator wrote
-// it: both are bounded, by the machine's most logs and by the command line. What is published only the leader knows.
+// collect exports metrics of transparency logs. Labels are a log's name and, of publications, the place as the operator wrote it. Both are
+// bounded, by the machine's most logs and by the command line. Only the leader knows the publications.
 func collect(to *admin.Metrics, logs *tlogmachine.Machine, m *meter.Tlog, leads bool) {
 	signed := map[string]uint64{}
 	for _, l := range logs.Logs() {

@@ -37,7 +37,7 @@ type LogStatus struct {
 	Index bool   `json:"index,omitempty"`
 	// Held: restored and not resumed.
 	Held bool `json:"held,omitempty"`
-	// State is ok, or a word for what is wrong; Why is the reason, and what an operator does about it.
+	// State is ok, or a word for the fault; Why is the reason and the operator's remedy.
 	State string `json:"state,omitempty"`
 	Why   string `json:"why,omitempty"`
 	// Size is the number of entries, Checkpoint how many of them the newest checkpoint covers.
@@ -48,7 +48,7 @@ type LogStatus struct {
 // changeTimeout bounds the command of a request.
 const changeTimeout = 10 * time.Second
 
-// section is what the operator's port has of the door.
+// section is the door's part of the operator's port.
 func (r *running) section() admin.Section {
 	return admin.Section{
 		Status: func(ctx context.Context) []admin.Field {
@@ -128,7 +128,7 @@ func (r *running) refusals(ctx context.Context) map[string]string {
 	return why
 }
 
-// resumed answers for a log that an operator has released, with what it still lacks.
+// resumed answers for a log that an operator has released, with its remaining conditions.
 func (r *running) resumed(w http.ResponseWriter, q *http.Request, l *tlogmachine.Log) {
 	admin.Answer(w, r.judged(l, r.refusals(q.Context())))
 }
@@ -182,8 +182,8 @@ func (r *running) postLog(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// resumeLog releases a log that was restored, or that is held because its places do not answer, given the last checkpoint that
-// anybody may have seen: it must be of the log's key, and a prefix of what was restored.
+// resumeLog releases a log that was restored, or that is held because its places do not answer. It takes the last checkpoint that any
+// reader may have seen: of the log's key, and a prefix of the restored log.
 func (r *running) resumeLog(w http.ResponseWriter, q *http.Request) {
 	l := r.logs.Find(q.PathValue("name"))
 	if l == nil {
@@ -224,7 +224,7 @@ type Republished struct {
 	Looked int    `json:"looked"`
 	Bad    int    `json:"bad"`
 	Mended int    `json:"mended"`
-	First  string `json:"first,omitempty"` // what was wrong with the first
+	First  string `json:"first,omitempty"` // the fault of the first
 	Error  string `json:"error,omitempty"`
 }
 

@@ -19,7 +19,7 @@ type savedLog struct {
 	Vkey   string `json:"vkey"`
 }
 
-// saved reads which logs a snapshot has, and says what it takes to let them go on.
+// saved reads which logs a snapshot has, and names the conditions for their release.
 func saved() *serve.Saved {
 	var logs []savedLog
 	keys := new(string)
@@ -44,7 +44,7 @@ func saved() *serve.Saved {
 	}
 }
 
-// restored says what it takes to let the transparency logs of a restored directory go on.
+// restored names the conditions for the release of a restored directory's transparency logs.
 func restored(w io.Writer, logs []savedLog, dir string) {
 	for _, l := range logs {
 		file := filepath.Join(dir, l.Name+".key")

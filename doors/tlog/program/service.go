@@ -53,8 +53,8 @@ func (r *running) prepare(ctx context.Context, h *doors.Host) (err error) {
 	return r.openKeys()
 }
 
-// openKeys reads the keys. The first start of a single member makes the default log's key; a later start does not, because
-// a missing key is then one that was lost.
+// openKeys reads the keys. The first start of a single member makes the default log's key. A later start does not, because a missing key is
+// then a lost one.
 func (r *running) openKeys() error {
 	t := r.set
 	_, err := node.ReadIdentity(disk.OS(), r.host.Dir)

@@ -13,7 +13,7 @@ import (
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 )
 
-// What is said of a log in one word is the same in `holdfast tlog list`, in status, at /readyz and in the metrics.
+// A log's state in one word, the same in `holdfast tlog list`, in status, at /readyz and in the metrics.
 const (
 	stateOK        = "ok"
 	stateHeld      = "held"
@@ -23,7 +23,7 @@ const (
 	stateBehind    = "behind"
 )
 
-// judge says what state a log is in. why is the reason why it takes no entries, lag the one why its signing is behind; "": neither.
+// judge returns a log's state. why is the reason why it takes no entries, lag the one why its signing is behind; "": neither.
 func (s *LogStatus) judge(why, lag string, damaged bool) {
 	noKey := strings.Contains(why, checkpoint.NoKey)
 	switch s.Why = why; {
@@ -42,7 +42,7 @@ func (s *LogStatus) judge(why, lag string, damaged bool) {
 	}
 }
 
-// line is what an operator is told of a log that is not in order, "" for one that is.
+// line is the operator's line about a log that is not in order, "" for one that is.
 func (s *LogStatus) line() string {
 	switch s.State {
 	case stateOK, "":

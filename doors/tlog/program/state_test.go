@@ -9,7 +9,7 @@ import (
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 )
 
-// TestTheStateOfALogIsOneWord: whatever is wrong with it.
+// TestTheStateOfALogIsOneWord: for every fault.
 func TestTheStateOfALogIsOneWord(t *testing.T) {
 	for _, c := range []struct {
 		held, damaged  bool

@@ -18,19 +18,18 @@ import (
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
-// tokenFile says who may add to transparency logs: the file of --tlog-tokens, a line for each, LOG TOKEN [BYTES/s] [MAXBYTES]. Its
-// methods may be called from any goroutine.
+// tokenFile has the permissions to add to transparency logs: the file of --tlog-tokens, a line for each, LOG TOKEN [BYTES/s] [MAXBYTES].
+// Its methods may be called from any goroutine.
 type tokenFile struct {
 	*serve.TokenFile[tokenKey, *tokenLine]
 	logOf func(name string) *tlogmachine.Log
 	now   func() time.Time
 
 	mu   sync.Mutex
-	used map[string]*usedBytes // guarded by mu: of each log that somebody has a quota of
+	used map[string]*usedBytes // guarded by mu: of each log with a quota
 }
 
-// tokenKey is a log and the hash of a token: with a hash, the time of a look-up tells nothing about how much of a guess was
-// right.
+// tokenKey is a log and the hash of a token. With a hash, the time of a look-up does not reveal how much of a guess was right.
 type tokenKey struct {
 	log   string
 	token [sha256.Size]byte
@@ -133,7 +132,7 @@ func (t *tokenFile) admit(log, authorization string, n int) (code int, text stri
 	return 0, "", done
 }
 
-// take takes n bytes from what may be added now; false: there are not as many. An entry of any length fits a second's worth.
+// take takes n bytes from the quota of the moment; false: there are not as many. An entry of any length fits a second's worth.
 func (l *tokenLine) take(now time.Time, n int) bool {
 	if l.rate == 0 {
 		return true

@@ -74,7 +74,7 @@ func TestAQuotaIsOfTheWholeLog(t *testing.T) {
 	}
 }
 
-// TestAQuotaIsGivenBack: what an add under way takes of a quota is there again when the add has ended, and when it was refused, twice in a row.
+// TestAQuotaIsGivenBack: an add's part of a quota is free again when the add has ended, and when it was refused, twice in a row.
 func TestAQuotaIsGivenBack(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	if err := os.WriteFile(file, []byte("default 0123456789abcdef 100 3100\n"), 0o600); err != nil {

@@ -63,7 +63,7 @@ or file. It hashes all entries and compares every tile and the root. It believes
 	}
 }
 
-// publicKey is the one that --vkey of a command names: itself, or a file of it.
+// publicKey reads the argument of a command's --vkey: a key, or a file with one.
 func publicKey(command, vkey string) (*tiles.Verifier, error) {
 	text := vkey
 	if b, err := os.ReadFile(text); err == nil {

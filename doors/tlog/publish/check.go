@@ -13,14 +13,14 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// Publishing never reads again what it has put. Others, or a failing disk, can remove or change it, and readers would be the
-// first to notice: so it is compared with the log once a day.
+// Publishing never reads its own objects again. Other programs, or a failing disk, can remove or change them, and readers would be the
+// first to notice. So they are compared with the log once a day.
 
-// Report is what a check found.
+// Report is the result of a check.
 type Report struct {
 	// Looked counts tiles and bundles, Bad those that are missing or altered, Mended those of them that were put again.
 	Looked, Bad, Mended int
-	// First says what is wrong with the first of them.
+	// First is the fault of the first of them.
 	First string
 }
 
@@ -99,7 +99,7 @@ func (p *Objects) look(ctx context.Context, l *tlogmachine.Log, refs []tiles.Ref
 	return r, nil
 }
 
-// lookAt says what is wrong with a tile that is published, "" if nothing.
+// lookAt returns the fault of a published tile, "" for none.
 func (p *Objects) lookAt(ctx context.Context, l *tlogmachine.Log, ref tiles.Ref) (string, error) {
 	want, err := read(l, ref)
 	if err != nil {
@@ -215,8 +215,7 @@ func (p *Database) mend(ctx context.Context, l *tlogmachine.Log, ref tiles.Ref) 
 	return tx.Commit(ctx, s.Size, s.Root, nil)
 }
 
-// Repair implements Place. The tables' own state says how far they are, so that there is nothing to guess: a checkpoint that is not
-// good there is another writer's.
+// Repair implements Place. The tables' own state shows how far they are: a checkpoint that is not good there is another writer's.
 func (p *Database) Repair(ctx context.Context, l *tlogmachine.Log) (Published, error) {
 	return p.Held(ctx, l)
 }

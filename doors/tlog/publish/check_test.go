@@ -117,7 +117,7 @@ func TestDamageOfTablesIsFoundAndMended(t *testing.T) {
 	}
 }
 
-// gate is a store whose checkpoints wait for leave, and that keeps each one it was given with what was there then.
+// gate is a store whose conditional puts, those of checkpoints, wait for leave.
 type gate struct {
 	objstore.Store
 	leave chan struct{}
@@ -132,8 +132,8 @@ func (g *gate) PutIfMatch(ctx context.Context, o objstore.Object, was string) (s
 	return g.Store.PutIfMatch(ctx, o, was)
 }
 
-// TestOnlyWhatEveryPlaceHoldsIsShown: of two places one is slow. What is shown is always complete at both, also where a log has grown by
-// many sizes meanwhile; and a member that begins to lead shows what both held already.
+// TestOnlyWhatEveryPlaceHoldsIsShown: of two places one is slow. The shown checkpoint is always complete at both, also where a log has
+// grown by many sizes meanwhile. A new leader shows the one both held already.
 func TestOnlyWhatEveryPlaceHoldsIsShown(t *testing.T) {
 	m := newAlone(t, 1)
 	l := m.logs.Find("default")

@@ -13,8 +13,8 @@ import (
 
 // Database is a Place in the tables that Tessera v1.0.2 reads. A publication is one transaction, the checkpoint its last row.
 //
-// Every transaction begins with a look, under the lock, at what the tables hold, and goes on from there: so two members that
-// both believe to lead cannot write over one another, and nothing need be remembered between two publications.
+// Every transaction first reads, under the lock, the state of the tables, and continues from there. So two members that both believe to
+// lead cannot overwrite each other, and nothing need be remembered between two publications.
 type Database struct {
 	tables mysql.Tables
 	most   int // bytes in one transaction before it is cut
@@ -23,9 +23,9 @@ type Database struct {
 // NewDatabase publishes to tables.
 func NewDatabase(t mysql.Tables) *Database { return &Database{tables: t, most: mostBytes} }
 
-// mostBytes bounds what travels in one transaction, which the server must be able to roll back, and a slow connection to carry
-// within patience. A log that has to catch up on more comes in several: all but the last leave a larger tree under the old
-// checkpoint, which is what Tessera's own writer does between two checkpoints.
+// mostBytes bounds one transaction: the server must be able to roll it back, and a slow connection to carry it within patience. A longer
+// catch-up takes several. All but the last leave a larger tree under the old checkpoint, as Tessera's own writer does between two
+// checkpoints.
 const mostBytes = 16 << 20
 
 // Least implements Place.
@@ -50,8 +50,8 @@ func refused(err error) error {
 	return err
 }
 
-// accept returns what is published in the tables. ErrRefused: they hold no earlier state of l. A tree beyond the checkpoint
-// must be an earlier state too: it belongs to a checkpoint that has been signed, even if this place never had it.
+// accept returns what is published in the tables. ErrRefused: they hold no earlier state of l. A tree beyond the checkpoint must be an
+// earlier state too. It belongs to a signed checkpoint, even if this place never had it.
 func accept(l *tlogmachine.Log, s mysql.State) (p Published, err error) {
 	if s.Note != nil {
 		if p, err = heldBy(l, s.Note, ""); err != nil {
@@ -105,7 +105,7 @@ func (p *Database) step(ctx context.Context, l *tlogmachine.Log, c *tlogmachine.
 	is, bytes := c.Size, 0
 	for r := range growth(tiles.EntryLevel, was.Size, c.Size) {
 		if bytes >= p.most {
-			is = r.N * tiles.Width // what is left comes in the next transaction
+			is = r.N * tiles.Width // the rest comes in the next transaction
 			break
 		}
 		b, err := l.Bundle(r.N, r.Width)

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 )
 
-// readable checks that the tables hold all that their checkpoint promises to somebody who reads as Tessera v1.0.2 does: by number,
-// and content with a row that has more than was asked for. It returns the checkpoint's size, 0 without one.
+// readable checks that the tables hold all that their checkpoint promises to a reader like Tessera v1.0.2. It reads by number, and takes a
+// row with more than was asked for. It returns the checkpoint's size, 0 without one.
 func (m *alone) readable(db *mysql.Memory) uint64 {
 	m.t.Helper()
 	rows := db.Rows()
@@ -83,8 +83,8 @@ func TestEveryTransactionIsComplete(t *testing.T) {
 	}
 }
 
-// TestTablesAreWholeAtEveryMoment breaks the connection anywhere, also after a commit that nobody heard of. Whatever the tables
-// show then is complete, and a new worker goes on from there. Transactions are small, so that most publications take several.
+// TestTablesAreWholeAtEveryMoment breaks the connection anywhere, also after a commit without an answer. The tables are then always
+// complete, and a new worker continues from them. Transactions are small, so that most publications take several.
 func TestTablesAreWholeAtEveryMoment(t *testing.T) {
 	const seed = 20261121
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -125,7 +125,7 @@ func TestTablesAreWholeAtEveryMoment(t *testing.T) {
 	}
 }
 
-// TestForeignTablesAreLeftAlone: whatever is no earlier state of the log stays as it is, tree and checkpoint alike.
+// TestForeignTablesAreLeftAlone: tables that hold no earlier state of the log stay unchanged, tree and checkpoint alike.
 func TestForeignTablesAreLeftAlone(t *testing.T) {
 	m := newAlone(t, 1)
 	m.grow(300, "entry")

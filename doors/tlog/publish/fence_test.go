@@ -22,7 +22,7 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// slowStore is a bucket that takes an upload of a checkpoint whole and applies it later, whether or not anybody waits, and answers some
+// slowStore is a bucket that takes an upload of a checkpoint whole and applies it later, also without a waiting caller. It answers some
 // uploads with 503.
 type slowStore struct {
 	t    *testing.T
@@ -100,7 +100,7 @@ func (s *slowStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header()[k] = v
 	}
 	w.WriteHeader(rec.Code)
-	_, _ = w.Write(rec.Body.Bytes()) // whoever asked may be gone
+	_, _ = w.Write(rec.Body.Bytes()) // the caller may be gone
 }
 
 func (s *slowStore) set(change func()) {
@@ -118,8 +118,8 @@ func (s *slowStore) place() *Objects {
 	return NewObjects(store, 0)
 }
 
-// TestNoPublishedCheckpointGoesBack: a hundred leaders in turn, each cut off while the store may still hold its upload, which is applied
-// after the next one, or the one after that, has published.
+// TestNoPublishedCheckpointGoesBack: a hundred leaders in turn, each cut off while the store may still hold its upload. That is applied
+// after the next leader, or the one after it, has published.
 func TestNoPublishedCheckpointGoesBack(t *testing.T) {
 	m := newAlone(t, 1)
 	s := newSlowStore(t, m.key.Verifier())

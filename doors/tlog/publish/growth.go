@@ -6,8 +6,8 @@ import (
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 )
 
-// growth yields what a tree of size is has, at one level, that one of size was has not: full tiles first, then the partial one
-// at the right edge. A partial one is yielded even if it is as wide as before: its publication may have been interrupted.
+// growth yields the tiles of one level that a tree of size is has and one of size was lacks. Full tiles come first, then the partial one at
+// the right edge. A partial one is yielded even if it is as wide as before: its publication may have been interrupted.
 func growth(level int, was, is uint64) iter.Seq[tiles.Ref] {
 	return func(yield func(tiles.Ref) bool) {
 		shift := tiles.Height * max(level, 0)

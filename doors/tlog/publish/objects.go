@@ -83,7 +83,7 @@ func (p *Objects) Held(ctx context.Context, l *tlogmachine.Log) (Published, erro
 	return heldBy(l, note, version)
 }
 
-// Publish implements Place. What a catch-up has put stays put: after an error the next one goes on from there.
+// Publish implements Place. Uploaded objects of a catch-up stay: after an error the next one continues from there.
 func (p *Objects) Publish(ctx context.Context, l *tlogmachine.Log, from Published, c *tlogmachine.Checkpoint) (Published, error) {
 	if err := p.Prove(ctx); err != nil {
 		return from, err

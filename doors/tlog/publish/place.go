@@ -16,14 +16,14 @@ import (
 // Place is where one log is published: objects with the paths of tlog-tiles, or the tables of a database. Implementations are
 // safe for concurrent use. Their errors may be transient, except ErrRefused.
 type Place interface {
-	// Held says what is published, and answers ErrRefused if the place holds anything but an earlier state of l. Nothing is written.
+	// Held returns the published state, and ErrRefused if the place holds anything but an earlier state of l. Nothing is written.
 	Held(ctx context.Context, l *tlogmachine.Log) (Published, error)
-	// Publish brings the place from what Held or the last Publish found or left there to c, and says what it left. Readers find
-	// every checkpoint with all it promises. ErrChanged: somebody else has published meanwhile; the checkpoint there is theirs.
+	// Publish brings the place to c, from the state that Held or the last Publish found or left there, and returns the new state. Readers
+	// find every checkpoint with all it promises. ErrChanged: another writer has published meanwhile; the checkpoint there is its own.
 	// After any other error the new one may be there all the same.
 	Publish(ctx context.Context, l *tlogmachine.Log, from Published, c *tlogmachine.Checkpoint) (Published, error)
-	// Check compares what is published up to a size with the log, object by object, and puts again what is missing or altered if
-	// mend is set. pace is called before each look and may wait; an error from it ends the check.
+	// Check compares the published objects up to a size with the log, one by one. With mend it puts missing and altered ones again. pace is
+	// called before each look and may wait; an error from it ends the check.
 	Check(ctx context.Context, l *tlogmachine.Log, size uint64, mend bool, pace func() error) (Report, error)
 	// Repair is Publish of the newest checkpoint over one that cannot be read any more but was of this log. It answers ErrRefused
 	// if the place holds anything else.
@@ -38,21 +38,21 @@ type Published struct {
 	Size uint64 // 0 if there is none
 	// checkpoint is what readers get there.
 	checkpoint *tlogmachine.Checkpoint
-	// version is what the store calls it, so that it is replaced only while it is that one.
+	// version is the store's own, so that it is replaced only while unchanged.
 	version string
 }
 
-// patience bounds one step of a publication: some objects, or one transaction. What steps have put stays.
+// patience bounds one step of a publication: some objects, or one transaction. Uploads of finished steps stay.
 const patience = time.Minute
 
 // ErrRefused: the place holds something else than an earlier state of the log. Nothing is written to it.
 var ErrRefused = errors.New("not an earlier state of this log")
 
-// ErrChanged: somebody else has published to the place since it was read.
+// ErrChanged: another writer has published to the place since it was read.
 var ErrChanged = objstore.ErrChanged
 
-// ErrAhead is the ErrRefused of a place that holds what the log's own key has signed, or was about to sign, and the log does
-// not have.
+// ErrAhead is the ErrRefused of a place with content that the log lacks. The log's own key has signed that content, or was about to sign
+// it.
 var ErrAhead = fmt.Errorf("%w", ErrRefused)
 
 const forms = "write file:///dir, s3://bucket/prefix or mysql://user@host:port/db"
@@ -92,7 +92,7 @@ const (
 	leastBucket = time.Second
 )
 
-// heldBy is what a place holds whose checkpoint is note, or ErrRefused.
+// heldBy is the state of a place whose checkpoint is note, or ErrRefused.
 func heldBy(l *tlogmachine.Log, note []byte, version string) (Published, error) {
 	c, _, err := tiles.OpenCheckpoint(note, &l.Spec.Key)
 	if err != nil {

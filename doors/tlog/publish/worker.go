@@ -1,10 +1,10 @@
-// Package publish copies transparency logs to places where others read them without asking this server. The leader's Worker
-// takes the newest checkpoint whenever the last publication is done, puts every tile and bundle it covers and the place lacks,
-// and the checkpoint last: whoever reads it there finds all it promises. Checkpoints in between are skipped. A Place is a
-// directory, a bucket or a database.
+// Package publish copies transparency logs to places where others read them without asking this server. The leader's Worker takes the
+// newest checkpoint whenever the last publication is done. It puts every missing tile and bundle that the checkpoint covers, and the
+// checkpoint last. A reader of the checkpoint finds all it promises. Checkpoints in between are skipped. A Place is a directory, a bucket
+// or a database.
 //
-// It continues whatever it finds, so that a crash or a change of leader costs nothing, and refuses a place that holds anything
-// but an earlier state of the same log. It signs nothing and decides nothing about the log.
+// It continues from the place's content, so that a crash or a change of leader costs nothing. It refuses a place that holds anything but an
+// earlier state of the same log. It signs nothing and decides nothing about the log.
 package publish
 
 import (
@@ -107,13 +107,13 @@ func (w *Worker) lead(term uint64, over <-chan struct{}) {
 	}
 }
 
-// turn publishes what there is to publish. wait is the least time to the next turn, and next is closed when there may be more; nil: the
-// next turn comes after wait.
+// turn publishes all due checkpoints. wait is the least time to the next turn, and next is closed when there may be more; nil: the next
+// turn comes after wait.
 func (w *Worker) turn(ctx context.Context) (wait time.Duration, next <-chan struct{}) {
 	l := w.logs.Find(w.target.Log)
 	if l == nil {
 		next = w.logs.Demand()
-		if l = w.logs.Find(w.target.Log); l == nil { // looked for again: what comes from now on closes next
+		if l = w.logs.Find(w.target.Log); l == nil { // looked for again: later changes close the next channel
 			return pause, next
 		}
 	}

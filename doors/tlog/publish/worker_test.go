@@ -52,7 +52,7 @@ func (m *alone) do(p *tlogpart.Part) {
 	m.rig.Must(entry.MachineTlog, tlogpart.AppendPart(nil, p))
 }
 
-// grow adds entries and signs what there is then.
+// grow adds entries and signs the new size.
 func (m *alone) grow(n int, text string) {
 	m.t.Helper()
 	l := m.logs.Find("default")

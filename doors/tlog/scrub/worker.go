@@ -1,6 +1,6 @@
-// Package scrub derives the transparency logs a member holds from their entries again, once a day, and compares everything
-// stored: damage in a part that nobody reads would otherwise be found by the first auditor. It runs on every member, over that
-// member's own store, and repairs nothing: what it finds is logged and counted, and keeps this member from signing the log.
+// Package scrub derives a member's transparency logs from their entries again, once a day, and compares everything stored. Otherwise the
+// first auditor would find damage in a part that is never read. It runs on every member, over that member's own store, and repairs nothing.
+// A fault is logged and counted, and keeps this member from signing the log.
 package scrub
 
 import (
@@ -35,14 +35,14 @@ type Worker struct {
 // Place is somewhere a log is published.
 type Place struct {
 	Name string
-	// Check compares what is published with the log and says how many objects are missing or altered, and what is wrong with the
-	// first. pace is called before each look and may wait; an error from it ends the check.
+	// Check compares the published objects with the log. It returns how many are missing or altered, and the fault of the first. pace is
+	// called before each look and may wait; an error from it ends the check.
 	Check func(ctx context.Context, l *tlogmachine.Log, pace func() error) (bad int, first string, err error)
 	Meter *meter.TlogPublish
 }
 
-// New makes n's worker, for the logs of trees; Run starts it. It says in m how far it is and what it found. places lists where a log is published and this
-// member has to look, which only one of them need do; nil: nowhere.
+// New makes n's worker, for the logs of trees; Run starts it. It reports its progress and findings in m. places lists where a log is
+// published and this member has to look, which only one of them need do; nil: nowhere.
 func New(n *node.Node, trees *tlogmachine.Machine, m *meter.Tlog, places func(log string) []Place, log *slog.Logger) *Worker {
 	return &Worker{logs: trees, stopped: n.StoppedC(), log: log, meter: m, places: places}
 }

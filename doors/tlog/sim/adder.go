@@ -13,8 +13,8 @@ import (
 	"github.com/holdfastdb/holdfast/sim"
 )
 
-// adder adds one batch after the other, as the queue of a door does. An entry whose outcome it did not hear it never adds
-// again, so in the log that does not deduplicate each entry must be there at most once.
+// adder adds one batch after the other, as the queue of a door does. It never repeats an entry with an unknown outcome, so in the log that
+// does not deduplicate each entry must be there at most once.
 type adder struct {
 	b     *logsBook
 	id    int

@@ -1,5 +1,5 @@
-// Package sim has transparency logs in simulated runs: a program that imports it has the tlog door in every second one of them
-// (sim.Register), or in those that ask for it (sim.Options.Doors).
+// Package sim has transparency logs in simulated runs. A program that imports it has the tlog door in every second run (sim.Register), or
+// in runs that ask for it (sim.Options.Doors).
 package sim
 
 import (
@@ -16,9 +16,9 @@ import (
 	"github.com/holdfastdb/holdfast/sim"
 )
 
-// logsBook is everything about transparency logs in one run: the clients that add, what was acknowledged, every checkpoint that
-// any member ever showed, and the checks of both. The leader signs as doors/tlog/checkpoint does, driven by the loop's turns
-// instead of by a goroutine; all members have the keys.
+// logsBook is everything about transparency logs in one run. It has the adding clients, the acknowledged entries, every checkpoint that any
+// member showed, and the checks of both. The leader signs as doors/tlog/checkpoint does, driven by the loop's turns instead of by a
+// goroutine; all members have the keys.
 type logsBook struct {
 	w    *sim.World
 	r    *rand.Rand
@@ -29,7 +29,7 @@ type logsBook struct {
 	done      bool
 }
 
-// process is what there is to know of one process of a member.
+// process is the record of one process of a member.
 type process struct {
 	number int
 	signer *signer // nil: it does not lead
@@ -50,12 +50,12 @@ func (b *logsBook) process(h *sim.Member) *process {
 type logBook struct {
 	spec  tlogpart.LogSpec
 	key   *tiles.Signer
-	given map[uint64]string // what was acknowledged at an index
+	given map[uint64]string // the entry acknowledged at an index
 	at    map[string]uint64 // where an acknowledged entry is
-	asked map[string]bool   // every entry that somebody ever wanted to add
+	asked map[string]bool   // every entry that an adder ever sent
 	out   map[string]bool   // entries that were refused, so that they must not be in the log
 	roots map[uint64]rootSeen
-	// newest is the largest checkpoint anybody has seen.
+	// newest is the largest checkpoint seen anywhere.
 	newest *tlogmachine.Checkpoint
 }
 
@@ -171,7 +171,7 @@ func (b *logsBook) Turn(h *sim.Member, changed bool) {
 	b.sign(h)
 }
 
-// look takes each member's newest checkpoints after a turn of its loop, as somebody who polls it.
+// look reads each member's newest checkpoints after a turn of its loop, like a client that polls.
 func (b *logsBook) look(h *sim.Member) {
 	p := b.process(h)
 	for i, lb := range b.logs {
@@ -191,9 +191,8 @@ func (b *logsBook) look(h *sim.Member) {
 	}
 }
 
-// show compares a checkpoint with those seen before: there is only one root of its size, and the smaller of it and the largest
-// one seen is a prefix of the other, shown by a proof as the door makes it. That it belongs to the log is checked at the end of
-// the run.
+// show compares a checkpoint with those seen before. There must be only one root of its size. The smaller of it and the largest one seen
+// must be a prefix of the other, shown by a proof as the door makes it. The end of the run checks that it belongs to the log.
 func (b *logsBook) show(h *sim.Member, lb *logBook, l *tlogmachine.Log, c *tlogmachine.Checkpoint) {
 	if seen, ok := lb.roots[c.Size]; ok {
 		if seen.root != c.Root {
@@ -224,7 +223,7 @@ func (b *logsBook) show(h *sim.Member, lb *logBook, l *tlogmachine.Log, c *tlogm
 	}
 }
 
-// Settled says what keeps a member's logs from being at rest, "" if nothing does.
+// Settled names the reason why a member's logs are not at rest, "" if they are.
 //
 // Settled implements sim.Workload.
 func (b *logsBook) Settled(h *sim.Member) string {
@@ -240,8 +239,8 @@ func (b *logsBook) Settled(h *sim.Member) string {
 	return ""
 }
 
-// Check judges the end of a run: every acknowledged index holds its entry, every checkpoint ever seen is of this log, and each
-// member's tiles follow from its entries, as they would after a restart.
+// Check judges the end of a run. Every acknowledged index holds its entry, and every checkpoint ever seen is of this log. Each member's
+// tiles follow from its entries, as they would after a restart.
 //
 // Check implements sim.Workload.
 func (b *logsBook) Check(members []*sim.Member) {

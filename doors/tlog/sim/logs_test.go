@@ -9,9 +9,9 @@ import (
 	"github.com/holdfastdb/holdfast/sim"
 )
 
-// TestLogsHold: transparency logs over crashes, power cuts and partitions, and on members that come to know them by snapshot
-// or by a log they have not seen. Every acknowledged index holds its entry, none is given twice, equal entries have one index
-// where the log says so, and every checkpoint ever seen on any member belongs to the log as it is in the end.
+// TestLogsHold: transparency logs over crashes, power cuts and partitions, and on members that learn them by snapshot or by a log they have
+// not seen. Every acknowledged index holds its entry, none is given twice, and equal entries have one index where the log says so. Every
+// checkpoint ever seen on any member belongs to the final log.
 func TestLogsHold(t *testing.T) {
 	n := uint64(12)
 	if testing.Short() {

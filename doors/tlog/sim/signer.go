@@ -10,7 +10,7 @@ import (
 	"github.com/holdfastdb/holdfast/sim"
 )
 
-// signer is what a member keeps while it leads in one term.
+// signer is a member's state while it leads in one term.
 type signer struct {
 	term uint64
 	open [2]bool // a command of ours for this log is under way

@@ -39,8 +39,7 @@ func CutBundle(b []byte, n int) ([]byte, error) {
 	return b[: len(b)-len(rest) : len(b)-len(rest)], nil
 }
 
-// LeafHashes appends the leaf hash of every entry of a bundle, a tile of level 0, and says how many there were. What is no
-// whole number of entries is ErrBundle.
+// LeafHashes appends the leaf hash of every entry of a bundle, a tile of level 0, and returns their number. A broken entry is ErrBundle.
 func LeafHashes(dst, bundle []byte) ([]byte, int, error) {
 	n := 0
 	for ; len(bundle) > 0; n++ {

@@ -12,7 +12,7 @@ import (
 // ErrCheckpoint: the text of a note is not a checkpoint.
 var ErrCheckpoint = errors.New("not a checkpoint")
 
-// Checkpoint is what a log says of itself at one size (C2SP tlog-checkpoint): the text of a signed note.
+// Checkpoint is a log's statement of itself at one size (C2SP tlog-checkpoint): the text of a signed note.
 type Checkpoint struct {
 	Origin string
 	Size   uint64
@@ -57,8 +57,8 @@ func ParseCheckpoint(text string) (*Checkpoint, error) {
 	return c, nil
 }
 
-// OpenCheckpoint reads a signed checkpoint of the log with this key, whose name is the origin. The note comes with it, for
-// the cosignatures it may carry.
+// OpenCheckpoint reads a signed checkpoint of the log with this key; its name is the origin. The note comes with it, for the cosignatures
+// it may carry.
 func OpenCheckpoint(b []byte, key *Verifier) (*Checkpoint, *Note, error) {
 	n, err := ParseNote(b)
 	if err != nil {
@@ -77,7 +77,7 @@ func OpenCheckpoint(b []byte, key *Verifier) (*Checkpoint, *Note, error) {
 	return c, n, nil
 }
 
-// cosigned is what a cosignature/v1 signs: a header with the time in seconds, and the note's text.
+// cosigned is the signed text of a cosignature/v1: a header with the time in seconds, and the note's text.
 func cosigned(text string, unix uint64) []byte {
 	return fmt.Appendf(nil, "cosignature/v1\ntime %d\n%s", unix, text)
 }
@@ -106,8 +106,8 @@ func (n *Note) Cosigned(v *Verifier) (unix uint64, err error) {
 	return 0, ErrSignature
 }
 
-// Carry adds a signature line somebody else made, a witness's for example, unless the note has one of that key. The note's
-// text must be the one it was made for; who carries a line should have verified it.
+// Carry adds another program's signature line, a witness's for example, unless the note has one of that key. The note's text must be the
+// one it was made for; the caller should have verified it.
 func (n *Note) Carry(s Signature) {
 	for i := range n.Sigs {
 		if n.Sigs[i].Name == s.Name && n.Sigs[i].KeyID == s.KeyID {

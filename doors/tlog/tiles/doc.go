@@ -1,10 +1,10 @@
-// Package tiles holds the arithmetic and the formats of transparency logs: RFC 6962 hashes, the frontier of a growing tree,
-// hash tiles of height 8 and entry bundles as C2SP tlog-tiles has them, inclusion and consistency proofs, signed notes,
-// checkpoints, cosignatures and tlog-proofs.
+// Package tiles holds the arithmetic and the formats of transparency logs. It has RFC 6962 hashes, the frontier of a growing tree, hash
+// tiles of height 8 and entry bundles as in C2SP tlog-tiles. It has inclusion and consistency proofs, signed notes, checkpoints,
+// cosignatures and tlog-proofs.
 //
-// It is pure: no store, no files, no network, no clock. It decides nothing about when a tree grows or a checkpoint is signed
-// (doors/tlog/machine, doors/tlog/checkpoint), and it fetches nothing: a Prover is given tiles by its caller. Everything it decodes may
-// come from strangers, so every decoder is bounded and has a fuzz test. Byte tables: docs/formats/tlog.md.
+// It is pure: no store, no files, no network, no clock. doors/tlog/machine and doors/tlog/checkpoint decide when a tree grows and when a
+// checkpoint is signed. The package fetches nothing: a Prover is given tiles by its caller. Everything it decodes may come from strangers,
+// so every decoder is bounded and has a fuzz test. Byte tables: docs/formats/tlog.md.
 package tiles
 
 const (

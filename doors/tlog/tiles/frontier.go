@@ -6,15 +6,15 @@ import (
 	"math/bits"
 )
 
-// Frontier is what is needed of a tree to append to it and to know its root: its size and the roots of the largest complete
-// subtrees it consists of. The zero value is the empty tree. It is owned by one goroutine; a copy is independent.
+// Frontier is the part of a tree needed to append to it and to know its root. It has its size and the roots of its largest complete
+// subtrees. The zero value is the empty tree. It is owned by one goroutine; a copy is independent.
 type Frontier struct {
 	size  uint64
 	peaks [64]Hash // peaks[h] is the root of the complete subtree of height h, if bit h of size is set
 }
 
-// Completed are the roots of the tiles that an Append completed: [l] is the root of a full tile of level l, and so the next
-// hash of level l+1.
+// Completed are the roots of the tiles that an Append completed. [l] is the root of a full tile of level l, and so the next hash of level
+// l+1.
 type Completed [8]Hash
 
 // Size is the number of leaves.
@@ -86,8 +86,8 @@ func (f *Frontier) Decode(b []byte) error {
 	return nil
 }
 
-// Peaks appends the roots of the complete subtrees that k consecutive hashes of one level make up, the highest first: what a
-// frontier has of a tile that is not full.
+// Peaks appends the roots of the complete subtrees of k consecutive hashes of one level, the highest first. They are a frontier's hashes of
+// a tile that is not full.
 func Peaks(dst []Hash, hashes []byte) []Hash {
 	k := len(hashes) / HashSize
 	for at := 0; k > 0; {

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of a note that somebody else wrote.
+// Limits of a note from another program.
 const (
 	maxNoteBytes  = 64 << 10
 	maxSignatures = 100
@@ -21,15 +21,15 @@ const (
 // ErrNote: the bytes are not a signed note.
 var ErrNote = errors.New("not a signed note")
 
-// Signature is one signature line of a note. Who made it, and whether it is good, only a Verifier can say: a note may carry
-// lines of keys and algorithms nobody here knows.
+// Signature is one signature line of a note. Only a Verifier can tell its author and whether it is good: a note may carry lines of unknown
+// keys and algorithms.
 type Signature struct {
 	Name  string
 	KeyID uint32
 	Sig   []byte
 }
 
-// Note is a text with signature lines below (C2SP signed-note). Text ends with a newline, which is part of what is signed.
+// Note is a text with signature lines below (C2SP signed-note). Text ends with a newline, which is part of the signed bytes.
 type Note struct {
 	Text string
 	Sigs []Signature

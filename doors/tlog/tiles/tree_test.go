@@ -174,8 +174,8 @@ func TestFrontierSurvivesItsEncoding(t *testing.T) {
 	}
 }
 
-// TestPeaksOfATile: what the frontier has of a tile that is not full can be had from the tile's hashes, for the check before
-// a checkpoint is signed.
+// TestPeaksOfATile: a frontier's hashes of a tile that is not full can be computed from the tile's hashes. The check before a checkpoint is
+// signed needs them.
 func TestPeaksOfATile(t *testing.T) {
 	g := &grown{}
 	for i := range 700 {

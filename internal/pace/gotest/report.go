@@ -22,7 +22,7 @@ type event struct {
 	Output  string
 }
 
-// report is what a run came to. One goroutine has it.
+// report is the result of a run. One goroutine has it.
 type report struct {
 	module   string
 	w        io.Writer
@@ -41,7 +41,7 @@ func newReport(module string, w io.Writer) *report {
 	return &report{module: module, w: w, open: map[string]*strings.Builder{}}
 }
 
-// read takes the run's output until it ends and prints what somebody must see of it.
+// read takes the run's output until it ends and prints the parts that people must see.
 func (r *report) read(out io.Reader) error {
 	lines := bufio.NewReader(out)
 	for {
@@ -94,8 +94,8 @@ func (r *report) take(e *event) {
 	}
 }
 
-// forget drops the output of a package's tests, after it has been printed if the package failed: that of tests that failed, and of
-// those that had no end.
+// forget drops the output of a package's tests. If the package failed it first prints that of the failed tests, and of those without an
+// end.
 func (r *report) forget(of string, failed bool) {
 	r.order = slices.DeleteFunc(r.order, func(key string) bool {
 		if !strings.HasPrefix(key, of+" ") {

@@ -9,15 +9,15 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// Archive is what a test needs of a member to be its shipper. *node.Node is one.
+// Archive is a member's interface for a test that is its shipper. *node.Node is one.
 type Archive interface {
 	SetArchived(index uint64)
 	ArchiveWanted() (index uint64, more <-chan struct{})
 	ReadIndex() uint64
 }
 
-// Held runs call, and checks that it waits at the gate for what was applied before, or that it applies itself, and ends when that is archived,
-// not before.
+// Held runs call, which shows an earlier command or applies its own. It checks that the call waits at the gate until that is archived, and
+// ends then.
 func Held(t testing.TB, a Archive, what string, call func() error) {
 	t.Helper()
 	done := Begin(t, a, what, call)
@@ -59,7 +59,7 @@ type Fake struct {
 	mu       sync.Mutex
 	archived uint64        // guarded by mu
 	wanted   uint64        // guarded by mu
-	moved    chan struct{} // guarded by mu: closed when archived moves; nil while nobody waits
+	moved    chan struct{} // guarded by mu: closed when archived moves; nil without waiting callers
 }
 
 // Archived is node.Node's.

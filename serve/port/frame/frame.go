@@ -1,5 +1,5 @@
-// Package frame finds HTTP/2 frames in bytes (RFC 9113, section 4.1). It looks at what stands before a frame's payload and knows nothing
-// of streams or headers: a protocol library does.
+// Package frame finds HTTP/2 frames in bytes (RFC 9113, section 4.1). It reads the header in front of a frame's payload and knows nothing
+// of streams or of HTTP headers: a protocol library does.
 package frame
 
 import "encoding/binary"
@@ -20,7 +20,7 @@ const (
 	Max = 16 << 10
 )
 
-// Frame is what stands before a frame's payload.
+// Frame is a frame's header.
 type Frame struct {
 	Length int // of the payload
 	Kind   byte

@@ -1,5 +1,5 @@
-// Package http2test writes what an HTTP/2 client sends, frame by frame and as wrong as a test wants it, and is a connection that a test
-// reads it from.
+// Package http2test writes an HTTP/2 client's bytes, frame by frame and as wrong as a test wants them. Its connection is the test's to read
+// from.
 package http2test
 
 import (

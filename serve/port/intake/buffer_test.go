@@ -9,7 +9,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port/http2test"
 )
 
-// TestAnIdleConnectionHasASmallBuffer: as long as little comes at a time, and again when little has come for a while. What comes is the same.
+// TestAnIdleConnectionHasASmallBuffer: as long as little comes at a time, and again when little has come for a while. The read bytes are the same.
 func TestAnIdleConnectionHasASmallBuffer(t *testing.T) {
 	sent := http2test.New().Bare(frame.Headers, frame.EndHeaders, 1, nil).Bytes()
 	w := http2test.On(sent, 900)

@@ -1,9 +1,8 @@
-// Package intake stands between a client's HTTP/2 connection and the gRPC server that reads it, and bounds what clients can make that
-// server hold: it knows of every call and message from its first bytes, draws room for it, and turns away a message for which there is
-// none.
+// Package intake stands between a client's HTTP/2 connection and the gRPC server that reads it, and bounds the memory that clients cause
+// there. It counts every call and message from its first bytes, draws room, and turns away a message without room.
 //
-// It parses frames and the lengths of gRPC messages, nothing of their contents or of headers. Who gets how much room is not decided
-// here (Room). What it assumes of the server it stands before, grpc-go, is what grpcgo_test.go tests with the real one.
+// It parses frames and the lengths of gRPC messages, nothing of their contents or of headers. The division of the room is not decided here
+// (Room). Its assumptions on the server behind it, grpc-go, are tested with the real one in grpcgo_test.go.
 package intake
 
 import (
@@ -26,19 +25,18 @@ const (
 // buffers has those of bufferLen that no connection uses.
 var buffers = sync.Pool{New: func() any { return new([bufferLen]byte) }}
 
-// Conn is a connection of the gRPC server that draws room for large messages, from their first bytes until they are answered, and
-// turns away those for which there is none.
+// Conn is a connection of the gRPC server that draws room for large messages, from their first bytes until they are answered. It turns
+// messages away for which there is none.
 //
-// It has to be done here. The gRPC server reads whatever streams bring: it returns the connection's window as bytes arrive
-// and widens a stream's as soon as it knows how long its message will be, so a hundred streams hold a hundred half messages
-// before any handler hears of one. Neither its windows nor its handlers bound that. A bound on streams would, and would also
-// stop ten thousand clients with small puts, who need no memory.
+// It has to be done here. The gRPC server reads all that streams bring. It returns the connection's window as bytes arrive, and widens a
+// stream's as soon as it knows the message's length. So a hundred streams hold a hundred half messages before any handler hears of one.
+// Neither its windows nor its handlers bound that. A bound on streams would. It would also stop ten thousand clients with small puts, which
+// need no memory.
 //
-// A message is turned away by making it short: its length becomes that of turnedAway, which is written over its first bytes.
-// The server's codec recognises that, and the call is answered like any other, in the door's words. What the client still
-// sends of the message is dropped by the server, as is everything on a stream that it has answered. Resetting the stream
-// here would need no such trick, but this connection would have to write frames in between the server's, and clients would
-// hear no reason.
+// A message is turned away by making it short: its length becomes that of turnedAway, which is written over its first bytes. The server's
+// codec recognises that, and the call is answered like any other, in the door's words. The server drops the rest of the message, as it
+// drops everything on an answered stream. Resetting the stream here would need no such trick. But this connection would have to write
+// frames in between the server's, and clients would hear no reason.
 //
 // Room is given back when the server answers: until then the message, or the command made of it, is in memory.
 type Conn struct {
@@ -104,7 +102,7 @@ func (i *Conn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fit moves what waits to be understood, which is less than a small buffer, to the front of a buffer that suits what has come of late.
+// fit moves the unparsed bytes, less than a small buffer, to the front of a buffer that suits the recent load.
 func (i *Conn) fit() {
 	rest := i.buf[i.seen:i.end]
 	switch {
@@ -234,8 +232,8 @@ func (i *Conn) ended(stream uint32) {
 	i.drop(stream)
 }
 
-// clientEnds is called when a frame of the client's ends a stream. A whole message is kept until it is answered, and of a call
-// that is wholly here less is held from now on: it waits only for the server.
+// clientEnds is called when a frame of the client's ends a stream. A whole message is kept until it is answered. The charge for a complete
+// call shrinks now: it waits only for the server.
 func (i *Conn) clientEnds(f frame.Frame) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -275,7 +273,7 @@ func (i *Conn) serverSays(f frame.Frame) {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if f.Ends() { // what the client still sends is dropped
+	if f.Ends() { // the client's later bytes are dropped
 		i.ended(f.Stream)
 		return
 	}
@@ -288,8 +286,8 @@ func (i *Conn) serverSays(f frame.Frame) {
 	}
 }
 
-// Lacking is how many bytes are held for calls that began before a time, as Options.Now has it, and neither come whole nor were answered:
-// their clients do not go on. A large message that comes is progress.
+// Lacking returns the bytes held for calls that began before a time, as Options.Now has it, and are neither complete nor answered. Their
+// clients do not go on. A large message that comes is progress.
 func (i *Conn) Lacking(before uint64) (n int64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -326,5 +324,5 @@ func (i *Conn) Close() error {
 	return i.Conn.Close()
 }
 
-// Cut closes the connection below, which whoever reads here notices: it gives the room back then.
-func (i *Conn) Cut() { _ = i.Conn.Close() } // the one who reads hears of it
+// Cut closes the connection below; the reading goroutine notices and gives the room back.
+func (i *Conn) Cut() { _ = i.Conn.Close() } // the reader hears of it

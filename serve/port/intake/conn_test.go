@@ -56,7 +56,7 @@ func through(t *testing.T, r *room, input []byte, part int) (*Conn, []byte) {
 	return i, out
 }
 
-// messages takes the gRPC messages of each stream out of a client's bytes, the slow and obvious way. What is cut off is left out.
+// messages takes the gRPC messages of each stream out of a client's bytes, the slow and obvious way. A message that is cut off is left out.
 func messages(b []byte) map[uint32][]string {
 	content := map[uint32][]byte{}
 	for b = b[min(len(frame.Preface), len(b)):]; len(b) >= frame.HeadLen; {
@@ -116,8 +116,8 @@ func TestALargeMessageCountsFromItsFirstBytes(t *testing.T) {
 	}
 }
 
-// TestRoomComesBack: with the answer, with a reset by either side, with a message that ends early, and when the client of a
-// stream goes on to the next message.
+// TestRoomComesBack: with the answer, with a reset by either side, and with a message that ends early. It also comes back when a stream's
+// client sends the next message.
 func TestRoomComesBack(t *testing.T) {
 	const budget = 250_000
 	large := http2test.Prefixed(100_000, 'x')
@@ -367,8 +367,8 @@ func compare(t *testing.T, sent, seen []byte) {
 	}
 }
 
-// opening puts a frame that opens it before the first DATA frame of every other stream that nothing else opens: what is fuzzed is
-// mostly about messages, and those of streams that are not open are none.
+// opening puts an opening frame before the first DATA frame of every other unopened stream. The fuzzed input is mostly about messages, and
+// a message on an unopened stream is none.
 func opening(b []byte) []byte {
 	at := min(len(frame.Preface), len(b))
 	out := new(http2test.Talk)

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port/http2test"
 )
 
-// TestEdges: messages that just fit, or just do not, in whatever pieces they arrive. want are the messages of stream 1 as the server sees them, x for
-// one as it was sent, - for one that was turned away.
+// TestEdges: messages that just fit, or just do not, in any pieces. want are the messages of stream 1 as the server sees them, x for one as
+// it was sent, - for one that was turned away.
 func TestEdges(t *testing.T) {
 	t.Parallel()
 	large := http2test.Prefixed(20_000, 'x')
@@ -90,7 +90,7 @@ func TestEdges(t *testing.T) {
 					got.WriteByte('x')
 				}
 			}
-			// What is left of a message that was turned away is passed on behind it, and the server's decoder takes it for anything.
+			// The rest of a message that was turned away is passed on behind it, and the server's decoder may take it for any frame.
 			if !strings.HasPrefix(got.String(), c.want) || !strings.Contains(c.want, "-") && got.String() != c.want {
 				t.Errorf("%s, %d bytes at a time: the server sees %q, want %q", c.what, part, got.String(), c.want)
 			}
@@ -160,8 +160,8 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestCallsAtTheirEdges: a call without headers costs what every call does and is whole with its last frame, and the number of an ended one does
-// not begin another.
+// TestCallsAtTheirEdges: a call without headers costs as much as every call and is whole with its last frame. The number of an ended one
+// does not begin another.
 func TestCallsAtTheirEdges(t *testing.T) {
 	t.Parallel()
 	p := &room{left: 1 << 20}

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port/http2test"
 )
 
-// TestMessagesGiveBackWhatTheyHeld: whatever clients and server do, in any order, and also while room is being drawn, what a connection holds of
-// messages and calls is what it has taken of the room, and after its end, which comes twice, it has taken nothing.
+// TestMessagesGiveBackWhatTheyHeld: clients and server act in any order, also while room is being drawn. A connection's messages and calls
+// hold exactly the room it has taken. After its end, which comes twice, it holds nothing.
 func TestMessagesGiveBackWhatTheyHeld(t *testing.T) {
 	const all = 400_000
 	for seed := range uint64(100) {

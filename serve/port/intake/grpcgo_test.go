@@ -26,7 +26,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port/frame"
 )
 
-// What a Conn does is right only with a server that behaves as grpc-go's does. These tests are about that server, with the options
+// A Conn is right only with a server that behaves as grpc-go's does. These tests are about that server, with the options
 // the kv door gives it: they fail when a newer one does something else.
 
 // window is the connection's, as the port's server has it, and of a stream.
@@ -106,7 +106,7 @@ func (l *listener) Accept() (net.Conn, error) {
 
 var errFull = status.Error(codes.ResourceExhausted, "no room")
 
-// serve runs a gRPC server behind Conns. Its method /t/Size answers how long a message is, and errFull for one that was turned away;
+// serve runs a gRPC server behind Conns. Its method /t/Size answers with a message's length, and errFull for one that was turned away.
 // /t/Wait answers when the client gives up; /t/Each answers each message of a stream.
 func serve(t *testing.T, r Room) (addr string, conns chan *Conn) {
 	t.Helper()
@@ -184,8 +184,8 @@ func invoke(ctx context.Context, c *grpc.ClientConn, method string, n int) (size
 	return int(binary.BigEndian.Uint32(answer)), nil
 }
 
-// TestServerTakesWhatStandsInForAMessage: a message that was turned away is, to the codec, the sixteen bytes in its place; the rest of it
-// is dropped and given back to the connection's window, so that the connection goes on for as long as its client likes.
+// TestServerTakesWhatStandsInForAMessage: for the codec, a message that was turned away is the sixteen bytes in its place. The rest of it
+// is dropped and given back to the connection's window, so that the connection goes on as long as its client likes.
 func TestServerTakesWhatStandsInForAMessage(t *testing.T) {
 	r := &counted{room: room{left: 100_000}}
 	addr, conns := serve(t, r)
@@ -207,7 +207,7 @@ func TestServerTakesWhatStandsInForAMessage(t *testing.T) {
 	}
 }
 
-// TestServerEndsCallsByFrames: the server says by a frame that a call has ended, whatever became of it, and so everything comes back.
+// TestServerEndsCallsByFrames: the server says by a frame that a call has ended, with any outcome, and so all room comes back.
 func TestServerEndsCallsByFrames(t *testing.T) {
 	const budget = 8 << 20
 	r := &counted{room: room{left: budget}}
@@ -339,8 +339,8 @@ func TestServerDropsFramesOfNoStream(t *testing.T) {
 	}
 }
 
-// TestServerWidensAStreamForItsMessage is why messages are counted here: as soon as the server has seen a length it lets the client
-// send that much on the stream, whatever its window was. And its frames stay small, which smallMessage rests on.
+// TestServerWidensAStreamForItsMessage is why messages are counted here. Once the server has seen a length it lets the client send that
+// much on the stream, with any window before. And its frames stay small, which smallMessage rests on.
 func TestServerWidensAStreamForItsMessage(t *testing.T) {
 	addr, _ := serve(t, &counted{room: room{left: largest}})
 	r := dialRaw(t, addr)

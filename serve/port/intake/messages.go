@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// smallMessage is what a gRPC message may hold in memory without drawing from the budget: about what fits one frame. Of
-	// incomplete ones there is little, and the log's queue bounds the complete ones.
+	// smallMessage is the size of a gRPC message without drawn room: about the size of one frame. Of incomplete ones there is little, and
+	// the log's queue bounds the complete ones.
 	smallMessage = frame.Max
-	// prefixLen is what stands before each gRPC message: a byte that says whether it is compressed and its length.
+	// prefixLen is the length of a gRPC message's prefix: a byte that says whether it is compressed and its length.
 	prefixLen = 5
 )
 
@@ -110,8 +110,8 @@ func (i *Conn) lookAtMessage(b []byte) (int, error) {
 	return 0, nil
 }
 
-// lookAtPieces looks at a message whose length is spread over frames, which clients do that send many messages at once on a
-// stream. What has been passed on of it cannot be changed any more, so a message for which there is no room ends the connection.
+// lookAtPieces looks at a message whose length is spread over frames, which clients do that send many messages at once on a stream. The
+// part already passed on cannot be changed, so a message without room ends the connection.
 func (i *Conn) lookAtPieces(b []byte, m *message) (int, error) {
 	n := min(prefixLen-m.got, i.data, len(b))
 	if err := i.collect(m, b[:n]); err != nil {

@@ -2,10 +2,10 @@ package intake
 
 import "time"
 
-// What an open call holds, in bytes. A call whose request is not whole has goroutines with their stacks at the server, and may keep
-// them as long as its client likes; one that is whole waits for the server only. CallCost is measured: an idle stream with a watch has three
-// goroutines, and 8 KiB of heap and 8 of stacks once the collector has shrunk those (docs/adr/0026-open-calls.md). Headers are compressed: a byte of them stands for a header of about headerCost bytes at worst, up to what a server
-// takes of them. What every call has of headers is in CallCost.
+// The memory of an open call, in bytes. A call with an incomplete request has goroutines with their stacks at the server, for as long as
+// its client likes. A complete one waits for the server only. CallCost is measured: an idle stream with a watch has three goroutines, 8 KiB
+// of heap and 8 KiB of shrunk stacks (docs/adr/0026-open-calls.md). Headers are compressed: a byte stands for a header of about headerCost
+// bytes at worst, up to the server's own limit. The headers that every call has are in CallCost.
 const (
 	CallCost      = 16 << 10
 	WholeCost     = 2 << 10

@@ -12,12 +12,12 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// bucket is the store behind all faults. What arrives there is judged.
+// bucket is the store behind all faults. Requests that arrive there are judged.
 type bucket struct {
 	w     *world
 	mem   *objstore.Memory
 	calm  bool          // requests do not fail, and none is held
-	slow  time.Duration // what every request takes in addition
+	slow  time.Duration // the extra time of every request
 	upset int           // one of so many requests has a fate of its own; 0: none
 }
 

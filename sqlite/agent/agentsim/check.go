@@ -10,7 +10,7 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/restore"
 )
 
-// The rules. Each is what a Failure names.
+// The rules. A Failure names one of them.
 const (
 	Panic     = "panic"
 	Model     = "the model of SQLite is wrong"
@@ -127,7 +127,7 @@ func (l *ledger) groupCreated(m *machine, name string, s *stored) {
 		return
 	}
 	if s.linked = slicesHas(c.Files, s.file); !s.linked {
-		return // an orphan, ahead of what is on its way, or under a name that was removed
+		return // an orphan, ahead of uploads in flight, or under a removed name
 	}
 	w.rep.Groups++
 	if s.file.Fence {
@@ -227,7 +227,7 @@ func (l *ledger) deleted(m *machine, names []string) {
 	l.retained(3)
 }
 
-// retained judges so many moments within the retention: what was captured a while before each must be in what a restore to it gives.
+// retained judges some moments within the retention: commits captured a while before each must be in a restore to it.
 func (l *ledger) retained(moments int) {
 	w := l.w
 	groups := l.groups()
@@ -279,7 +279,7 @@ func (l *ledger) retained(moments int) {
 	}
 }
 
-// list writes what is there into the trace.
+// list writes the bucket's content into the trace.
 func (l *ledger) list() {
 	for _, s := range l.there() {
 		l.w.note("there is %s of %v, commit %d, linked %v", s.file, s.file.Time.Sub(begin), number(s.at), s.linked)

@@ -169,7 +169,7 @@ func (c *conn) restart() {
 	c.m.w.rep.Restarts++
 }
 
-// checkpoint copies what nobody needs in the WAL any more (walCheckpoint): true if that is all of it.
+// checkpoint copies the WAL up to the oldest reader (walCheckpoint): true if that is all of it.
 func (c *conn) checkpoint() bool {
 	x, n, now := c.x, c.n, c.m.w.now
 	if x.checker != nil && x.checker != c || x.Frame == 0 {
@@ -260,13 +260,13 @@ func (c *conn) close() {
 			n.log = nil
 		}
 		if !c.lone {
-			n.index = nil // its name is removed; who shares it has it for itself
+			n.index = nil // its name is removed; a connection that shares it has it exclusively
 		}
 	}
 	c.vanish()
 }
 
-// vanish is what the kernel does for a connection whose process has ended.
+// vanish is the kernel's part for a connection whose process has ended.
 func (c *conn) vanish() {
 	c.closed = true
 	n := c.n

@@ -96,7 +96,7 @@ func (d *fileSystem) Remove(name string) error {
 		delete(d.names, path)
 		return nil
 	case suffix == "-wal" && n.log != nil:
-		if len(n.shared) == 0 && n.exclusive == nil { // else those who have it open keep it
+		if len(n.shared) == 0 && n.exclusive == nil { // else processes that have it open keep it
 			n.log = nil
 		}
 		return nil

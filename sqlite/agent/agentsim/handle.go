@@ -12,7 +12,7 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
-// handle is a database that an agent has open: what walfile.DB is on a real disk.
+// handle is a database that an agent has open: the model of walfile.DB.
 type handle struct {
 	p    *process
 	n    *inode
@@ -77,7 +77,7 @@ func (h *handle) WAL() bool        { return h.n.wal }
 func (h *handle) Live() bool       { return h.x != nil }
 func (h *handle) Held() bool       { return h.slot != 0 }
 
-// Close lets go of everything.
+// Close releases everything.
 func (h *handle) Close() {
 	if h.x != nil {
 		h.x.release(h)

@@ -14,21 +14,21 @@ import (
 // pageSize is every database's, in bytes.
 const pageSize = 512
 
-// inode is a database's file. A name may come to mean another one; those who have it open keep it.
+// inode is a database's file. A name may come to mean another inode; processes that have it open keep it.
 type inode struct {
 	number  uint64
 	wal     bool     // the journal mode that its header says
 	pages   [][]byte // as every process sees them; none is changed in place
 	written time.Duration
-	// old is what a page was when the file was made durable last, of those that were written since. nil: it was behind the end.
+	// old is the last durable content of each page written since. nil: it was behind the end.
 	old map[uint32][]byte
 
 	log   *walInode // its -wal, nil: there is none
 	index *index    // its -shm, nil: there is none
 
-	shared    []any // who has the shared lock
-	exclusive *conn // who has it for itself
-	pending   *conn // who waits for that
+	shared    []any // holders of the shared lock
+	exclusive *conn // its exclusive holder
+	pending   *conn // the connection that waits for that
 }
 
 // walInode is a WAL's file.
@@ -40,7 +40,7 @@ type walInode struct {
 	slots   []frame // also those of earlier rounds behind the last one
 	longest int     // frames that the file was long
 	written time.Duration
-	old     map[int]*frame // what a slot was when the file was made durable last, of those that were written since; nil: nothing
+	old     map[int]*frame // the last durable content of each slot written since; nil: nothing
 	before  *walInode      // the header likewise; nil: it was not written since
 }
 
@@ -57,10 +57,10 @@ type frame struct {
 type index struct {
 	walfile.Header
 	marks   [5]uint32
-	held    [5][]any // who has the lock of a mark
-	holders []any    // who shares it
+	held    [5][]any // holders of the lock of a mark
+	holders []any    // its sharers
 	writer  any
-	checker any // who checkpoints
+	checker any // the process that checkpoints
 }
 
 const unused = 0xffffffff
@@ -71,12 +71,12 @@ func drop(list []any, who any) []any {
 	return slices.DeleteFunc(list, func(other any) bool { return other == who })
 }
 
-// others reports whether anybody but who is in a list.
+// others reports whether a list has anything but who.
 func others(list []any, who any) bool {
 	return slices.ContainsFunc(list, func(other any) bool { return other != who })
 }
 
-// release takes all of who's locks away.
+// release takes all locks of one holder away.
 func (x *index) release(who any) {
 	for i := range x.held {
 		x.held[i] = drop(x.held[i], who)
@@ -145,7 +145,7 @@ func (l *walInode) empty(now time.Duration) {
 	l.sync()
 }
 
-// recover is what a connection finds that opens the WAL without an index: everything up to the last commit that is whole.
+// recover is the state for a connection that opens the WAL without an index: everything up to the last whole commit.
 func (n *inode) recover() walfile.Header {
 	h := walfile.Header{Pages: uint32(len(n.pages)), PageSize: pageSize}
 	if n.log == nil || !n.log.header {

@@ -7,7 +7,8 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 )
 
-// commit is a state that a database had: what one transaction left. The commits of all machines are a tree, because copies of a disk part.
+// commit is a state that a database had: the result of one transaction. The commits of all machines are a tree, because copies of a disk
+// part.
 type commit struct {
 	number uint64
 	parent *commit // nil: the database was made by it
@@ -22,7 +23,7 @@ type ledger struct {
 	commits map[replica.Checksum]*commit
 	// acked is the last commit that a program was told is stored. Every other one that was told so is before it.
 	acked *commit
-	// files is what was stored, by name; also of those that were removed.
+	// files is the stored files, by name; also those that were removed.
 	files map[string]*stored
 	order []*stored // in the order of their arrival
 }
@@ -31,7 +32,7 @@ type ledger struct {
 type stored struct {
 	file   replica.File
 	header replica.Header
-	at     *commit // its end; nil: a state that nobody had
+	at     *commit // its end; nil: a state that never existed
 	linked bool    // of level 0: it was part of the chain when it arrived
 	gone   bool
 	came   time.Time // when it arrived

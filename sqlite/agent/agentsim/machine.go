@@ -111,7 +111,7 @@ func (m *machine) hangUp() {
 	}
 }
 
-// gone is what the kernel does when an agent's process has ended.
+// gone is the kernel's part when an agent's process has ended.
 func (m *machine) gone() {
 	p := m.agent
 	if p == nil {
@@ -140,7 +140,7 @@ func (m *machine) kill() {
 	m.gone()
 }
 
-// stop ends the agent as SIGTERM does, with so much time to store what there is. then is called when it has ended.
+// stop ends the agent as SIGTERM does, with so much time to store the rest. then is called when it has ended.
 func (m *machine) stop(patience time.Duration, then func(err error)) {
 	p, w := m.agent, m.w
 	if p == nil || m.stopping || m.a == nil {
@@ -295,7 +295,7 @@ func assemble(ctx context.Context, r *replica.Replica, all []replica.File) ([][]
 	return pages, nil
 }
 
-// refuses is what the agent says of the database, "" if it is followed.
+// refuses is the agent's reason for refusing the database, "" if it is followed.
 func (m *machine) refuses() string {
 	if m.a == nil {
 		return "no agent"

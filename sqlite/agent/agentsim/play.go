@@ -100,7 +100,7 @@ func (w *world) nemesis() {
 	case 4:
 		m.powerCut()
 		w.powerOn(m)
-	case 5: // stopped cleanly, and then the power goes: what was acknowledged is on the disk, or known not to be
+	case 5: // stopped cleanly, and then the power goes: acknowledged commits are on the disk, or known not to be
 		m.stop(20*time.Second, func(error) {
 			m.powerCut()
 			w.powerOn(m)
@@ -138,7 +138,7 @@ func (w *world) nemesis() {
 				w.after(w.between(0, 5*time.Second), p.again)
 			}
 		}
-	case 12, 13: // nobody writes for a while, and the database comes to rest
+	case 12, 13: // no program writes for a while, and the database comes to rest
 		quiet := w.between(2*time.Second, 15*time.Second)
 		w.note("%s: nobody writes for %v", m.name, quiet)
 		for _, p := range m.programs {
@@ -191,10 +191,10 @@ func (w *world) powerOn(m *machine) {
 	w.restartSoon(m)
 }
 
-// calm is for how long nothing may be in the way before what was committed has to be stored.
+// calm is how long nothing may be in the way before every commit has to be stored.
 const calm = 25 * time.Second
 
-// watch judges now and then that an agent that follows a database stores what is committed, whoever commits it and whether it rests or not.
+// watch checks now and then that a following agent stores every commit, by any program, at rest or not.
 func (w *world) watch() {
 	if !w.busy {
 		return
@@ -231,7 +231,7 @@ func number(c *commit) uint64 {
 	return c.number
 }
 
-// conclude ends the faults, and judges what there is then.
+// conclude ends the faults, and judges the final state.
 func (w *world) conclude() {
 	if w.failure != nil {
 		return
@@ -265,7 +265,7 @@ func (w *world) conclude() {
 		return
 	}
 	w.ledger.durable(true)
-	// Whatever has happened, an empty disk goes on with it.
+	// In any case an empty disk must be able to take over.
 	last := w.newMachine()
 	last.start()
 	w.runUntil(w.now + 60*time.Second)

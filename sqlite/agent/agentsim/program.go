@@ -13,7 +13,7 @@ import (
 type program struct {
 	m       *machine
 	number  uint64
-	gen     int  // counts its starts: what was planned before a kill is forgotten
+	gen     int  // counts its starts: plans from before a kill are dropped
 	ext     bool // it has loaded the extension
 	ack     gate.Ack
 	think   time.Duration // between two things that a connection does
@@ -233,7 +233,7 @@ func (c *client) transact() (walfile.Position, *commit) {
 	}
 	var write []uint32
 	for page := h.Pages + 1; page <= size; page++ {
-		// A page that is new and free again is in no frame, if it was never there before: its content would be that of then, or zeros.
+		// A page that is new and free again is in no frame if it was never there before. Its content would be the old one, or zeros.
 		if c.c.n.has(page, h) || w.chance(3, 4) {
 			write = append(write, page)
 		}
@@ -294,7 +294,7 @@ func flag(b bool) byte {
 	return 0
 }
 
-// heard is a message of the agent: what it says counts when it was sent, and reaches the program later.
+// heard is a message of the agent: it counts when it was sent, and reaches the program later.
 func (c *client) heard(sock *gate.Conn, b []byte) {
 	w := c.p.m.w
 	if b[0] == 130 && gate.Code(b[5]) == gate.Done && binary.LittleEndian.Uint32(b[1:]) == c.seq && c.waits != nil {
@@ -345,7 +345,7 @@ func (c *client) hangUp() {
 	c.sock, c.db = nil, nil
 }
 
-// hungUp is the agent's end of it: what waits is in doubt.
+// hungUp is the agent's end of it: waiting commits are in doubt.
 func (c *client) hungUp() {
 	c.sock, c.db = nil, nil
 	if c.waits != nil {

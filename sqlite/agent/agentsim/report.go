@@ -15,7 +15,7 @@ func (r *Report) Add(o *Report) {
 	r.Held, r.Judged = r.Held+o.Held, r.Judged+o.Judged
 }
 
-// String is what a run consisted of, in one line.
+// String is the events of a run, in one line.
 func (r *Report) String() string {
 	return fmt.Sprintf("%v simulated, %d commits, %d acknowledged, %d groups, %d fences, %d files of levels, %d files removed, %d agents started, "+
 		"%d kills, %d power cuts, %d stops, %d copies of disks, %d restores, %d checkpoints, %d WALs started anew, %d exclusive connections, "+

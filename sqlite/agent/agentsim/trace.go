@@ -39,7 +39,7 @@ func (t *trace) lines() []string {
 	return append(append([]string(nil), t.ring[t.next:]...), t.ring[:t.next]...)
 }
 
-// logger takes what an agent logs into the trace.
+// logger writes an agent's log into the trace.
 type logger struct {
 	m     *machine
 	attrs string

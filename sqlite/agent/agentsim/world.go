@@ -1,9 +1,9 @@
-// Package agentsim runs whole agents (package sqlite/agent) in one goroutine, from a seed: machines with a model of SQLite's files, programs that
-// write to them, a store whose requests are held, overtaken, lost and answered late, kills, power cuts and copies of disks. A ledger has every
-// commit, and judges each acknowledgement, each upload and what can be restored.
+// Package agentsim runs whole agents (package sqlite/agent) in one goroutine, from a seed. It has machines with a model of SQLite's files,
+// and programs that write to them. It has a store whose requests are held, reordered, lost and answered late, kills, power cuts and copies
+// of disks. A ledger has every commit, and judges each acknowledgement, upload and restore.
 //
-// The agents are the real ones, with everything down to package capture. The files below that are a model, and so is SQLite. It finds faults of
-// order and of decision, not of system calls: those are package conformance's.
+// The agents are the real ones, with everything down to package capture. The files below that are a model, and so is SQLite. It finds
+// faults of order and of decision, not of system calls: those are package conformance's.
 package agentsim
 
 import (
@@ -32,7 +32,7 @@ type Failure struct {
 
 func (f *Failure) Error() string { return f.Rule + ": " + f.Text }
 
-// Report is what a run consisted of.
+// Report is the events of a run.
 type Report struct {
 	Seed    uint64
 	Failure *Failure

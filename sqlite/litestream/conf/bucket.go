@@ -17,7 +17,7 @@ type Bucket struct {
 	Name, Prefix string
 	// Region and Endpoint are "" for what AWS's own variables say, or AWS itself. The endpoint has its scheme.
 	Region, Endpoint string
-	// AccessKeyID and SecretAccessKey are "" for what the environment has.
+	// AccessKeyID and SecretAccessKey are "" to take the environment's.
 	AccessKeyID, SecretAccessKey string
 	// PathStyle: the bucket's name is in the path of a request, not in the host's name. nil: as the server needs.
 	PathStyle *bool
@@ -40,7 +40,7 @@ var hosts = []struct {
 	{form: regexp.MustCompile(`^(.+)\.(br-[^.]+\.storage\.[^.]+\.([^.]+)\.[^.]+\.neon\.tech)$`), bucket: 1, region: 3, named: true, pathStyle: true},
 }
 
-// bucket is where an S3 replica lies. What is written as a setting goes before what the URL's host says.
+// bucket is the place of an S3 replica. An explicit setting goes before the URL's host.
 func bucket(g given, u *url.URL, sur *Surroundings) (*Bucket, error) {
 	b := &Bucket{Name: g.text("bucket", ""), Prefix: g.text("path", ""), Region: g.text("region", ""), Endpoint: g.text("endpoint", ""),
 		AccessKeyID: g.text("access-key-id", ""), SecretAccessKey: g.text("secret-access-key", ""), SkipVerify: g.flag("skip-verify", false)}
@@ -94,7 +94,7 @@ func bucket(g given, u *url.URL, sur *Surroundings) (*Bucket, error) {
 	return b, nil
 }
 
-// host takes what the host of a URL says.
+// host reads the host of a URL.
 func (b *Bucket) host(host string) {
 	if name, server, ok := strings.Cut(host, "."); ok && !strings.Contains(name, ":") && hasPort(server) { // bucket.minio.example:9000
 		b.Name = name

@@ -154,8 +154,8 @@ func Single(path, url string, sur *Surroundings) (d Database, warnings []string,
 	return Database{Path: path, Monitor: defaultInterval, BusyTimeout: defaultBusy, Replica: r}, warnings, nil
 }
 
-// Entry is what an entry for a directory says of one database in it, or false if it is not one of that directory's. The path is absolute and
-// clean. The replica is below the directory's own, at the same place as the database below the directory.
+// Entry is the settings of one database by an entry for its directory, or false if it is not one of that directory's. The path is absolute
+// and clean. The replica is below the directory's own, at the same place as the database below the directory.
 func (d *Database) Entry(path string) (Database, bool) {
 	if d.Dir == "" {
 		return *d, d.Path == path

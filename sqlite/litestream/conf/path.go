@@ -8,8 +8,7 @@ import (
 
 var equalFold = strings.EqualFold
 
-// Path is the absolute path of a file that somebody named: ~ is the home directory, and sqlite:// before it, as connection strings have it, is
-// taken off.
+// Path is the absolute path of a file name: ~ is the home directory, and a leading sqlite://, as in connection strings, is removed.
 func (sur *Surroundings) Path(p string) (string, error) {
 	if p == "" {
 		return "", errors.New("there is no path")

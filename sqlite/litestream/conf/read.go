@@ -12,7 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// value is what was given for a setting, as it is written, and where, for errors.
+// value is the given text of a setting, and where, for errors.
 type value struct{ text, at string }
 
 // given is every setting that one part of the file names. Its values can be read as what their rows say.
@@ -26,7 +26,7 @@ type source struct {
 
 func (s *source) warn(at, format string, args ...any) {
 	line := at + " " + fmt.Sprintf(format, args...)
-	if !slices.Contains(s.warnings, line) { // what stands at the top of the file is looked at for every replica
+	if !slices.Contains(s.warnings, line) { // the top of the file is looked at for every replica
 		s.warnings = append(s.warnings, line)
 	}
 }
@@ -39,7 +39,7 @@ func (s *source) at(n *yaml.Node, name string) string {
 // parts are the keys that hold what has no row: lists, and a replica.
 type parts map[string]func(n *yaml.Node, at string) error
 
-// section reads one mapping: what the tables know goes into g, what of knows is handed there, and any other key is named in a line.
+// section reads one mapping. Keys of the tables go into g, keys of of to their readers, and any other key is named in a line.
 func (s *source) section(n *yaml.Node, prefix string, of parts, tables ...[]row) (given, error) {
 	g := given{}
 	return g, s.keys(g, n, prefix, "", of, tables)
@@ -91,7 +91,7 @@ func within(name string, tables [][]row) bool {
 	return slices.ContainsFunc(slices.Concat(tables...), func(r row) bool { return strings.HasPrefix(r.name, name+".") })
 }
 
-// fields are the keys of a mapping and their values, with what an anchor or a merge brings in.
+// fields are the keys of a mapping and their values, including those of an anchor or a merge.
 func (s *source) fields(n *yaml.Node, name string) (map[string]*yaml.Node, error) {
 	if n.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("%s is not a list of settings; write each as `key: value`", strings.TrimSuffix(s.at(n, name), ": "))
@@ -112,7 +112,7 @@ func (s *source) unreadable(err error) error {
 	return fmt.Errorf("%s: %s", s.name, strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "yaml: ")), " "))
 }
 
-// resolved is what an alias stands for.
+// resolved is the node behind an alias.
 func resolved(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -150,7 +150,7 @@ func (g given) set(r *row, n *yaml.Node, at string) error {
 	return g.put(r, n.Value, at)
 }
 
-// put is set for what is text already.
+// put is set for values that are text already.
 func (g given) put(r *row, v, at string) error {
 	var err error
 	switch r.kind {
@@ -201,7 +201,7 @@ func readNumber(v string) (int64, error) {
 	return n, nil
 }
 
-// text, flag, span and number return what was given, or def. What they read has been checked by put.
+// text, flag, span and number return the given value, or def. put has checked it.
 func (g given) text(name, def string) string {
 	if v, ok := g[name]; ok {
 		return v.text

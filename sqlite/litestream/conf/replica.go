@@ -23,7 +23,7 @@ type Replica struct {
 	Dir    string      // absolute
 	Mode   fs.FileMode // of new files in Dir, 0: the store's default
 	Bucket *Bucket
-	// SyncInterval is how long what was captured waits for an upload at most, beside the upload's own time.
+	// SyncInterval is how long captured commits wait for an upload at most, beside the upload's own time.
 	SyncInterval time.Duration
 }
 
@@ -72,7 +72,7 @@ func FromURL(text string, sur *Surroundings) (Replica, []string, error) {
 	return r, s.warnings, err
 }
 
-// replica reads a replica's section of the file. What stands at the top of the file is what it does not say itself.
+// replica reads a replica's section of the file. Settings at the top of the file are its defaults.
 func (s *source) replica(n *yaml.Node, name string, defaults given, sur *Surroundings) (Replica, error) {
 	g, err := s.section(n, name+".", nil, placeTable, replicaTable)
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *source) replica(n *yaml.Node, name string, defaults given, sur *Surroun
 	return s.build(g, s.at(n, name), sur)
 }
 
-// build makes a replica of what was given for it.
+// build makes a replica of its given settings.
 func (s *source) build(g given, at string, sur *Surroundings) (r Replica, err error) {
 	typ := g.text("type", "file")
 	var u *url.URL
@@ -119,7 +119,7 @@ func (s *source) build(g given, at string, sur *Surroundings) (r Replica, err er
 	return r, err
 }
 
-// notOffered says what there is instead of a kind of replica.
+// notOffered names the substitute for a kind of replica.
 func notOffered(typ string) error {
 	switch typ {
 	case "gs":
@@ -132,7 +132,7 @@ func notOffered(typ string) error {
 	return fmt.Errorf("%q is no kind of replica; there is file and s3", typ)
 }
 
-// url reads a replica's URL. What stands behind its question mark counts where the file says nothing.
+// url reads a replica's URL. The query counts where the file has no setting.
 func (s *source) url(g given, text string) (*url.URL, error) {
 	at := g["url"].at
 	if strings.HasPrefix(strings.ToLower(text), "s3://arn:") {

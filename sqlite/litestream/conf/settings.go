@@ -19,7 +19,7 @@ type Settings struct {
 	// Levels are how often files of level 1 and above are made. Snapshots are beside them.
 	Levels                              []time.Duration
 	SnapshotInterval, SnapshotRetention time.Duration
-	// L0Retention is how long a file of level 0 is kept once one of a higher level has what is in it.
+	// L0Retention is how long a file of level 0 is kept once a file of a higher level covers it.
 	L0Retention time.Duration
 	// KeepAll: nothing is removed; the bucket's own rules do.
 	KeepAll bool
@@ -32,7 +32,7 @@ type Settings struct {
 	// ShutdownTimeout bounds the whole end of the program, ShutdownSyncTimeout what is spent on uploads in it.
 	ShutdownTimeout, ShutdownSyncTimeout time.Duration
 
-	// Warnings are lines for the log: what was given and does nothing.
+	// Warnings are lines for the log: settings without effect.
 	Warnings []string
 }
 
@@ -71,7 +71,7 @@ func defaultLevels() []time.Duration {
 	return []time.Duration{30 * time.Second, 5 * time.Minute, time.Hour}
 }
 
-// Default is what a start without a configuration file has.
+// Default is the settings of a start without a configuration file.
 func Default() *Settings {
 	return &Settings{Levels: defaultLevels(), SnapshotInterval: defaultSnapshot, SnapshotRetention: defaultSnapshot, L0Retention: defaultL0,
 		Log:             Log{Form: defaultLogForm},
@@ -79,7 +79,7 @@ func Default() *Settings {
 		ShutdownTimeout: defaultShutdown, ShutdownSyncTimeout: defaultShutdown}
 }
 
-// Surroundings are what a configuration depends on beside its own text.
+// Surroundings are a configuration's dependencies beside its own text.
 type Surroundings struct {
 	Getenv func(string) string
 	// Dir is what relative paths begin with, Home what ~ is, "" if there is none.
@@ -167,7 +167,7 @@ func (s *source) levels(n *yaml.Node, at string) ([]time.Duration, error) {
 	return all, nil
 }
 
-// read takes what the top of the file says.
+// read takes the top of the file.
 func (set *Settings) read(g given, sur *Surroundings) (err error) {
 	set.Exec = g.text("exec", "")
 	set.Addr = g.text("addr", "")
@@ -226,8 +226,8 @@ func Level(name string) (slog.Level, error) {
 	return 0, fmt.Errorf("there is no log level %s; there is trace, debug, info, warn and error", name)
 }
 
-// Expand replaces $NAME and ${NAME} in a configuration file by environment variables, and $PID by the program's own number; a variable that
-// is not set is replaced by nothing.
+// Expand replaces $NAME and ${NAME} in a configuration file by environment variables, and $PID by the program's own number. An unset
+// variable is replaced by nothing.
 func Expand(file []byte, sur *Surroundings) []byte {
 	return []byte(os.Expand(string(file), func(name string) string {
 		if name == "PID" {

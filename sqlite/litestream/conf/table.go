@@ -2,13 +2,13 @@ package conf
 
 import "slices"
 
-// use is what a setting is worth here.
+// use is the effect of a setting here.
 type use int
 
 const (
 	honoured use = iota
 	idle         // taken, and the log says why it does nothing
-	refused      // somebody may rely on it
+	refused      // an operator may rely on it
 	foreign      // of a kind of replica that is not offered; without a meaning for the others, as in Litestream
 )
 
@@ -44,7 +44,8 @@ const (
 	otherStores = "it is of a kind of replica that is not offered"
 )
 
-// topTable is the file itself, without dbs and levels, which are lists of their own, and without the settings of replicas, which it may have too.
+// topTable is the file's top level, without dbs and levels, which are lists of their own. It leaves out the settings of replicas, which are
+// allowed there too.
 var topTable = []row{
 	{name: "exec"},
 	{name: "snapshot.interval", kind: span},

@@ -1,5 +1,5 @@
-// Package status is what a running agent for SQLite databases tells of itself: rows over a Unix socket, which `holdfast sqlite status` asks
-// for, and metrics for Prometheus. It changes nothing, and is not the socket of the extension.
+// Package status publishes the state of a running agent for SQLite databases: rows over a Unix socket for `holdfast sqlite status`, and
+// metrics for Prometheus. It changes nothing, and is not the socket of the extension.
 package status
 
 import (

@@ -29,7 +29,7 @@ const (
 	mostAnswer = 64 << 20
 )
 
-// Views is what a running agent is asked for; *agent.Agent.
+// Views is a running agent's answer; *agent.Agent.
 type Views interface{ Views() []agent.View }
 
 // The sockets lie in the directory for temporary files, one for each process, with the user's id in the name.
@@ -83,8 +83,8 @@ func ask(ctx context.Context, path string) (*Answer, error) {
 	return a, nil
 }
 
-// AskAll asks every agent of this user, and root those of all users, in the order of their processes. Agents are looked for in the directory for
-// temporary files. A socket that nobody listens at was left by an agent that was killed; it is removed.
+// AskAll asks every agent of this user, and root those of all users, in the order of their processes. Agents are looked for in the
+// directory for temporary files. A socket without a listener was left by an agent that was killed; it is removed.
 func AskAll(ctx context.Context) ([]*Answer, error) {
 	dir := os.TempDir()
 	names, err := os.ReadDir(dir)

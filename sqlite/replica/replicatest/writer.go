@@ -29,7 +29,7 @@ func (d DB) Sum() replica.Checksum {
 	return ltx.ChecksumFlag | all
 }
 
-// State is what an owner had at a TXID, and which pages were changed by the group that ends there.
+// State is an owner's state at a TXID, with the pages changed by the group that ends there.
 type State struct {
 	File    replica.File
 	DB      DB
@@ -49,7 +49,7 @@ type Writer struct {
 	// Past is every state that it made, upwards, Files all files that are stored, as a manifest has them.
 	Past  []State
 	Files []replica.File
-	// Now is the time that the next file has, a second later than the one before.
+	// Now is the time of the next file, a second after its predecessor's.
 	Now time.Time
 }
 
@@ -142,14 +142,14 @@ func (w *Writer) Compact(level int, min replica.TXID) (replica.File, error) {
 	return f, nil
 }
 
-// Manifest is what the owner would say now.
+// Manifest is the owner's present manifest.
 func (w *Writer) Manifest() *replica.Manifest {
 	files := slices.Clone(w.Files)
 	slices.SortFunc(files, replica.ByPlace)
 	return &replica.Manifest{Owner: w.Owner, Epoch: w.Epoch, Head: w.Head, Files: files}
 }
 
-// PutManifest stores it, after reading the one that is there.
+// PutManifest stores the manifest, after reading the existing one.
 func (w *Writer) PutManifest() error {
 	if _, err := w.R.Read(context.Background()); err != nil {
 		return err

@@ -1,6 +1,6 @@
-// Command service is the bench service of DTM's published report: the starter of transactions and both of the services they call, with
-// handlers and statements as DTM has them. DTM's own main around it starts a coordinator in the same process and fills Redis and MongoDB
-// as well; this one has neither, so the coordinator that is measured is another process, whichever it is.
+// Command service is the bench service of DTM's published report. It has the starter of transactions and both called services, with
+// handlers and statements as DTM has them. DTM's own main around it starts a coordinator in the same process and fills Redis and MongoDB as
+// well. This one has neither, so the measured coordinator is always another process.
 //
 // It takes its database from STORE_HOST, STORE_PORT and STORE_USER, and makes the tables with DTM's own scripts from ./sqls.
 package main
@@ -23,7 +23,7 @@ func main() {
 	busi.BusiConf = dtmcli.DBConf{Driver: "mysql", Host: os.Getenv("STORE_HOST"), Port: port, User: os.Getenv("STORE_USER")}
 	dtmcli.SetCurrentDBType("mysql")
 	svr.PrepareBenchDB()
-	// The service empties the coordinator's tables too, wherever it runs: they have to be there, though nobody uses them.
+	// The service empties the coordinator's tables too, wherever it runs: they have to exist, though they are not used.
 	for _, script := range []string{"busi", "dtmcli.barrier", "dtmsvr.storage"} {
 		dtmutil.RunSQLScript(busi.BusiConf, dtmutil.GetSQLDir()+"/"+script+".mysql.sql", false)
 	}

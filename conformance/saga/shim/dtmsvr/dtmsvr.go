@@ -1,5 +1,6 @@
-// Package dtmsvr has what DTM's own tests use of its server, for a server in another process: Holdfast, built with the tag sagatest, whose
-// control door (doors/saga/program) is at HOLDFAST_SAGA_CONTROL. The tests reach the server itself at DTM's usual ports.
+// Package dtmsvr has the parts of DTM's server that its own tests use, for a server in another process. That server is a Holdfast built
+// with the tag sagatest, whose control door (doors/saga/program) is at HOLDFAST_SAGA_CONTROL. The tests reach the server itself at DTM's
+// usual ports.
 package dtmsvr
 
 import (
@@ -54,7 +55,7 @@ func PopulateDB(bool) {
 }
 
 // delayed reports whether a request submits a message that is to be delivered later. DTM makes a pass over it at once, which finds that it
-// is too early; the server makes none, and so the tests are told here.
+// is too early. The server makes none, so the tests are told here.
 func delayed(r *resty.Request) bool {
 	body, ok := r.Body.(*dtmimp.TransBase)
 	return ok && strings.HasSuffix(r.URL, "/submit") && strings.Contains(body.CustomData, `"delay":`) && CronForwardDuration == 0

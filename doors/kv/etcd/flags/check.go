@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// readAddresses fills in what is advertised and checks all URLs.
+// readAddresses fills in the advertised URLs and checks all URLs.
 func (g *given) readAddresses(s *Settings) error {
 	if g.has("listen-client-urls") && !g.has("advertise-client-urls") && !g.file {
 		return errors.New("--advertise-client-urls is required when --listen-client-urls is set explicitly")
@@ -27,7 +27,7 @@ func (g *given) readAddresses(s *Settings) error {
 	if i := slices.IndexFunc(s.ListenPeer, func(u URL) bool { return u.TLS() != s.ListenPeer[0].TLS() }); i >= 0 {
 		return fmt.Errorf("--listen-peer-urls %s: members speak TLS with each other or they do not; give all of them one scheme", JoinURLs(s.ListenPeer))
 	}
-	// Listening everywhere and advertising the default: nobody else could dial localhost.
+	// Listening everywhere and advertising the default: no other host could dial localhost.
 	if !g.has("initial-advertise-peer-urls") && s.ListenPeer[0].Host() == "0.0.0.0" {
 		s.AdvertisePeer = reachable(s.ListenPeer[0], s.AdvertisePeer)
 	}

@@ -80,16 +80,15 @@ type Settings struct {
 
 	// Version asks for the version and nothing else.
 	Version bool
-	// Warnings are lines for the log: what was given and does nothing, what is not recommended.
+	// Warnings are lines for the log: settings without effect, and settings that are not recommended.
 	Warnings []string
 }
 
 // maxElection is etcd's bound on --election-timeout.
 const maxElection = 50 * time.Second
 
-// Parse reads one start of etcd: its arguments without the program's name, its environment as os.Environ gives it, and a
-// function that reads the configuration file. A configuration file replaces flags and environment altogether. Errors:
-// ErrHelp, *UsageError, or a sentence.
+// Parse reads one start of etcd: its arguments without the program's name, and its environment as os.Environ gives it. read reads the
+// configuration file. A configuration file replaces flags and environment altogether. Errors: ErrHelp, *UsageError, or a sentence.
 func Parse(args, environ []string, read func(path string) ([]byte, error)) (*Settings, error) {
 	values, err := readArgs(args)
 	if err != nil {

@@ -242,7 +242,7 @@ func TestTheTableSaysWhyForEveryFlagThatDoesNothing(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever stands on the command line or in the file, the answer is settings or an error.
+// FuzzParse: for any command line or file, the answer is settings or an error.
 func FuzzParse(f *testing.F) {
 	f.Add("--name n1 -auto-tls", "name: n1\nclient-transport-security:\n  auto-tls: true\n")
 	f.Add("--initial-cluster a=http://h:1 --listen-peer-urls unix://x", "listen-peer-urls: [1, {a: b}]\n")

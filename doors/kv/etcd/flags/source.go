@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// kind is what a value must look like.
+// kind is the form of a value.
 type kind int
 
 const (
@@ -121,7 +121,7 @@ func envName(name string) string {
 	return "ETCD_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// addEnvironment fills in what the command line left open. A variable that contradicts a flag ends the start, as in etcd: the
+// addEnvironment fills in the settings that the command line left open. A variable that contradicts a flag ends the start, as in etcd: the
 // person who set it expects that it counts. An unknown one only warns: other programs' variables begin with ETCD_ too.
 func (g *given) addEnvironment(environ []string) error {
 	flagGiven := map[string]bool{}

@@ -1,6 +1,6 @@
 package flags
 
-// use says what a flag of etcd's does here.
+// use is the effect of a flag of etcd's here.
 type use int
 
 const (
@@ -18,7 +18,7 @@ type row struct {
 	kind kind
 	def  string
 	use  use
-	why  string // idle: what happens instead; refused: why, and what to do
+	why  string // idle: what happens instead; refused: why, and the remedy
 	// unless is a value of a refused flag that asks for what happens anyway, and is therefore taken.
 	unless string
 	// notInFile: etcd's reader of its file does not know the flag and passes over it, so a line with it means nothing.

@@ -84,7 +84,7 @@ func Strings(all []URL) []string {
 	return out
 }
 
-// checkBind refuses names: what a name resolves to may change between two starts.
+// checkBind refuses names: a name's addresses may change between two starts.
 func checkBind(all []URL) error {
 	for _, u := range all {
 		if u.Unix() || u.Host() == "localhost" {
@@ -97,7 +97,7 @@ func checkBind(all []URL) error {
 	return nil
 }
 
-// checkDial refuses what nobody could dial.
+// checkDial refuses addresses that no host could dial.
 func checkDial(all []URL) error {
 	for _, u := range all {
 		if !u.Unix() && u.Host() == "" {

@@ -1,7 +1,7 @@
-// Package expire removes nodes of etcd's v2 API whose time is up. When that is, is state: every node with a TTL has a deadline
-// by the cluster tick, the same on every member. The leader's Worker only waits for the earliest and proposes a command that
-// removes what is due; whether something is due is judged again where the command is applied. It keeps no deadlines in memory,
-// so that millions of nodes cost it nothing, and a new leader goes on where the old one stopped.
+// Package expire removes nodes of etcd's v2 API whose time is up. The expiry is state: every node with a TTL has a deadline by the cluster
+// tick, the same on every member. The leader's Worker only waits for the earliest and proposes a command that removes expired nodes. Apply
+// judges again whether a node has expired. It keeps no deadlines in memory, so that millions of nodes cost it nothing, and a new leader
+// goes on where the old one stopped.
 package expire
 
 import (
@@ -22,13 +22,13 @@ const (
 	pause = 200 * time.Millisecond
 )
 
-// member is what the worker needs of its node. *node.Node is the one; tests drive a worker without a log.
+// member is the worker's view of its node. *node.Node is the one; tests drive a worker without a log.
 type member interface {
 	worker.Member
 	Tick() int64
 }
 
-// reader is what the worker reads of the machine.
+// reader is the worker's view of the machine.
 type reader interface {
 	NextDeadline() (tick int64, sooner <-chan struct{}, err error)
 }

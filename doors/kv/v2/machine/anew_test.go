@@ -2,7 +2,7 @@ package machine
 
 import "testing"
 
-// TestTimeGivenAnewInTheSameEntry: an expiry goes by what its entry has made of a node, not by what the store still says of it.
+// TestTimeGivenAnewInTheSameEntry: an expiry goes by its entry's own change of a node, not by the store's row.
 func TestTimeGivenAnewInTheSameEntry(t *testing.T) {
 	r := newRig(t)
 	r.say("set /k=1 ttl=1")

@@ -9,9 +9,8 @@ import (
 // never is the earliest deadline where no node has one.
 const never = math.MaxInt64
 
-// NextDeadline returns the tick at which the next node's time is up, math.MaxInt64 if there is none, and a channel that is
-// closed when a node may have got an earlier one. Safe for concurrent use; meant for one worker, which asks again after
-// either has come.
+// NextDeadline returns the next tick at which a node expires, math.MaxInt64 if there is none. The channel is closed when a node may have
+// got an earlier one. Safe for concurrent use; meant for one worker, which asks again at the tick or when the channel is closed.
 func (m *Machine) NextDeadline() (tick int64, sooner <-chan struct{}, err error) {
 	m.gate.Lock()
 	// Later entries add no deadline before the tick of the last published one, so the search need not go back behind it.

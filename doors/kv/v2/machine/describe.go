@@ -7,7 +7,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/machine"
 )
 
-// DescribeRow prints one row of this machine as it lies in the store, for people who inspect one. What does not decode is printed as
+// DescribeRow prints one row of this machine as it lies in the store, for people who inspect one. A row that does not decode is printed as
 // such.
 func DescribeRow(key, value []byte) string { return machine.DescribeRow(key, value, describeRow) }
 

@@ -2,7 +2,7 @@ package machine
 
 import "slices"
 
-// Action is what happened to a node, or Get for what was merely read. The numbers are in history rows: never renumber.
+// Action is the change to a node, or Get for a read. The numbers are in history rows: never renumber.
 type Action uint8
 
 // The actions, in etcd's words.
@@ -57,7 +57,7 @@ const maxGone = 1024
 // Index is the place of the event in the order of changes.
 func (e *Event) Index() uint64 { return e.Node.Modified }
 
-// eventOverhead is what an event takes in memory beside its bytes.
+// eventOverhead is an event's memory beside its bytes.
 const eventOverhead = 240
 
 func (e *Event) bytes() int {
@@ -93,8 +93,8 @@ func (n *node) view(path []byte, tick int64) Node {
 	return v
 }
 
-// SecondsLeft is the time from tick to deadline in seconds, rounded up as etcd rounds: a fraction that is left counts as
-// one, a deadline that has passed as nothing until a whole second is over.
+// SecondsLeft is the time from tick to deadline in seconds, rounded as etcd rounds. A remaining fraction counts as one; a deadline that has
+// passed counts as zero until a whole second is over.
 func SecondsLeft(deadline, tick int64) int64 {
 	left := deadline - tick
 	s := left / 1000

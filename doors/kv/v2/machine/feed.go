@@ -9,9 +9,8 @@ import (
 	v2part "github.com/holdfastdb/holdfast/doors/kv/v2/part"
 )
 
-// feed keeps the newest events in memory, bounded in bytes, in blocks that are only ever appended to, so that readers
-// share them without copying (as in doors/kv/machine). It is a cache: the last HistoryEvents events are in the store, however
-// large they are. Guarded by Machine.gate.
+// feed keeps the newest events in memory, bounded in bytes. Its blocks are append-only, so that readers share them without copying (as in
+// doors/kv/machine). It is a cache: the last HistoryEvents events are in the store, however large they are. Guarded by Machine.gate.
 type feed struct {
 	limit, bytes int
 	blocks       []*feedBlock // oldest first
@@ -68,9 +67,9 @@ func (f *feed) after(after uint64) []*Event {
 	return nil
 }
 
-// Recent returns events with an index above after in order (shared memory: do not modify), perhaps not all there are: ask
-// again from the last one. ok is false if memory no longer reaches back that far; index is the present one. Without events,
-// changed is closed at the next change. Safe for concurrent use.
+// Recent returns events with an index above after, in order (shared memory: do not modify). It may return only part of them: ask again from
+// the last one. ok is false if memory no longer reaches back that far; index is the present one. Without events, changed is closed at the
+// next change. Safe for concurrent use.
 func (m *Machine) Recent(after uint64) (evs []*Event, index uint64, ok bool, changed <-chan struct{}) {
 	m.gate.Lock()
 	defer m.gate.Unlock()
@@ -87,9 +86,9 @@ func (m *Machine) Recent(after uint64) (evs []*Event, index uint64, ok bool, cha
 	return m.feed.after(after), index, true, nil
 }
 
-// Scan looks for the first event with an index from since on for which match says true, in the history up to index, the
-// present one; nil if there is none. A *entry/etcd2.Refusal says that the history does not reach back that far; other
-// errors are the store's. Safe for concurrent use.
+// Scan returns the first event with an index from since on for which match is true, nil if there is none. It searches the history up to
+// index, the present one. A *entry/etcd2.Refusal says that the history does not reach back that far; other errors are the store's. Safe for
+// concurrent use.
 func (m *Machine) Scan(since uint64, match func(*Event) bool) (found *Event, index uint64, err error) {
 	m.gate.RLock()
 	index = m.pubIndex.Load()

@@ -1,11 +1,11 @@
-// Package machine is the deterministic machine behind etcd's v2 keys API: a tree of directories and keys with an index of its
-// own, nodes that live for a time, and the last 1,000 events for watches. It is a namespace of its own beside doors/kv/machine,
-// as in etcd 3.4. It is pure state: it does not know HTTP, and when nodes are removed because their time is up is decided by
-// a worker's command (doors/kv/v2/expire), judged against the tick of the entry that carries it.
+// Package machine is the deterministic machine behind etcd's v2 keys API. It has a tree of directories and keys with an index of its own,
+// nodes with a TTL, and the last 1,000 events for watches. It is a namespace of its own beside doors/kv/machine, as in etcd 3.4. It is pure
+// state and does not know HTTP. A worker's command decides when expired nodes are removed (doors/kv/v2/expire), judged against the tick of
+// the entry that carries it.
 //
-// The tree lives in the store. Memory holds a bounded cache of nodes for Apply (tree.go) and a bounded ring of recent events
-// for readers (feed.go); what the ring has let go of is read from the store again. Apply changes nodes in memory and writes
-// each changed one once per entry, in Finish. Readers (reader.go) see only published entries.
+// The tree lives in the store. Memory holds a bounded cache of nodes for Apply (tree.go) and a bounded ring of recent events for readers
+// (feed.go). Events dropped from the ring are read from the store again. Apply changes nodes in memory and writes each changed one once per
+// entry, in Finish. Readers (reader.go) see only published entries.
 package machine
 
 import (
@@ -22,8 +22,8 @@ import (
 // HistoryEvents is how many events a watch can go back.
 const HistoryEvents = 1000
 
-// freshIndex is the index of an empty tree. A fresh etcd 3.4 of one member answers 3, having used up the others on notes
-// about itself; starting where it starts spares clients a difference.
+// freshIndex is the index of an empty tree. A fresh etcd 3.4 of one member answers 3, having used up the others on notes about itself. The
+// same start spares clients a difference.
 const freshIndex = 3
 
 // Options bound the machine's memory. Zero fields take the defaults.
@@ -47,7 +47,7 @@ type Machine struct {
 	cacheMost, cacheHeld atomic.Int64
 }
 
-// applying is what Check, Do and Finish make of an entry, and what they remember from one to the next. Apply goroutine only.
+// applying is the state of Check, Do and Finish for one entry, with memory kept from entry to entry. Apply goroutine only.
 type applying struct {
 	index    uint64 // of the last change, this entry's included
 	base     uint64 // index before this entry
@@ -71,8 +71,8 @@ type published struct {
 	pubTick   atomic.Int64 // of the last entry: deadlines to come are not before it
 	pubCursor []byte       // as cursor; NextDeadline moves it up
 	feed      feed
-	changed   chan struct{} // closed at the next change; nil while nobody asked
-	sooner    chan struct{} // closed when a node has got a deadline before soonest; nil while nobody asked
+	changed   chan struct{} // closed at the next change; nil without waiting readers
+	sooner    chan struct{} // closed when a node has got a deadline before soonest; nil without waiting readers
 	soonest   int64
 }
 
@@ -96,7 +96,7 @@ var Spec = machine.Spec{ID: entry.MachineEtcd2, Name: "etcd2", DescribePart: v2p
 // Spec implements machine.Machine.
 func (m *Machine) Spec() *machine.Spec { return &Spec }
 
-// Load implements machine.Machine. It reads the index and the history, never the tree: what it costs does not grow with it.
+// Load implements machine.Machine. It reads the index and the history, never the tree: its cost does not grow with it.
 func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 	index := uint64(freshIndex)
 	row, ok, err := st.Get(nil, indexKey)

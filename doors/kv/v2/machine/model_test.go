@@ -271,8 +271,8 @@ func randomPart(r *rand.Rand, m *model) *v2part.Part {
 	return p
 }
 
-// TestAgainstModel feeds machine and model the same random commands, many to an entry. A second machine with next to no
-// cache must come to the same rows, byte for byte: what it writes may not depend on what it happens to remember.
+// TestAgainstModel feeds machine and model the same random commands, many to an entry. A second machine with next to no cache must come to
+// the same rows, byte for byte: its writes may not depend on its memory.
 func TestAgainstModel(t *testing.T) {
 	for seed := range int64(40) {
 		rnd := rand.New(rand.NewSource(seed))

@@ -129,8 +129,8 @@ func (m *Machine) judge(pl *plan) (*entry.Rejection, error) {
 	return nil, nil
 }
 
-// visible is how a path appears in a cause that etcd makes of the path itself: it cuts its own prefix off, and nothing is
-// left of the root.
+// visible is a path as it appears in a cause that etcd makes of the path itself. etcd cuts its own prefix off, and nothing is left of the
+// root.
 func visible(path string) string {
 	if path == "/" {
 		return ""
@@ -172,8 +172,8 @@ func (m *Machine) Do(st *entry.Stamp, p any, b store.Batch, wanted bool) (any, e
 	return e, nil
 }
 
-// minExpiration is the earliest time a node may expire at, 2000-01-01. etcd takes anything before it for nonsense and lets
-// the node stay; that is also what becomes of a TTL so great that its nanoseconds do not fit an int64.
+// minExpiration is the earliest time a node may expire at, 2000-01-01. etcd takes an earlier time for nonsense and lets the node stay. A
+// TTL whose nanoseconds do not fit an int64 ends there too.
 const minExpiration = 946_684_800_000_000_000
 
 // deadline computes when a node's time is up: in ticks, which count, and in wall time, which is shown. Both are 0 if it

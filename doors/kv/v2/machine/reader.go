@@ -21,12 +21,12 @@ type Lookup struct{ key, row []byte }
 // Index returns the index of the last change.
 func (m *Machine) Index() uint64 { return m.pubIndex.Load() }
 
-// Key reads a key, the hottest read, by one Get without lock, iterator or View. ok is false if there is no key of that path
-// or it is a directory: List says what there is. The node's Path is path and its Value lies in l.
+// Key reads a key, the hottest read, by one Get without lock, iterator or View. ok is false if there is no key of that path or it is a
+// directory: use List then. The node's Path is path and its Value lies in l.
 //
-// Why it is consistent: index was published before the Get, so the Get sees at least the state at index. If the row was
-// written at or before index, it is the state at index. Otherwise it is right only if nothing was published meanwhile, which
-// the same version of the gate proves.
+// Why it is consistent: index was published before the Get, so the Get sees at least the state at index. If the row was written at or
+// before index, it is the state at index. Otherwise it is right only if nothing was published meanwhile, which the same version of the gate
+// proves.
 func (m *Machine) Key(l *Lookup, path []byte, tick func() int64) (n Node, index uint64, ok bool, err error) {
 	l.key = appendNodeKey(l.key[:0], path)
 	for range 4 {
@@ -63,10 +63,10 @@ func (m *Machine) Key(l *Lookup, path []byte, tick func() int64) (n Node, index 
 	return Node{}, 0, false, nil // changed at every attempt; List reads it under the lock
 }
 
-// List visits the node at path at depth 0 and, if it is a directory, what lies directly in it, or everything below it if
-// recursive, in order of names: a directory before what it holds. Hidden nodes (names that begin with "_") below path are left
-// out with all they hold. Path and Value of a visited node are valid during the visit only. Once keys and values visited exceed
-// maxBytes it ends with ErrTooLarge. It holds an iterator meanwhile, so visit must not block.
+// List visits the node at path at depth 0. If it is a directory, it also visits its direct children, or everything below it if recursive.
+// The order is that of names, a directory before its content. Hidden nodes (names that begin with "_") below path are left out with their
+// content. Path and Value of a visited node are valid during the visit only. Once keys and values visited exceed maxBytes it ends with
+// ErrTooLarge. It holds an iterator meanwhile, so visit must not block.
 func (m *Machine) List(path []byte, recursive bool, tick, maxBytes int64, visit func(depth int, n *Node)) (index uint64, err error) {
 	top, it, index, err := m.enter(path)
 	if err != nil {
@@ -111,9 +111,9 @@ func (m *Machine) List(path []byte, recursive bool, tick, maxBytes int64, visit 
 	return index, it.Error()
 }
 
-// enter reads the node at path and opens an iterator below it if it is a directory, both at one index. The way down to the node
-// may have to wait for the disk, so it is not read under the lock, which would hold up Apply; it is read under the lock only
-// after other changes have interfered several times.
+// enter reads the node at path and opens an iterator below it if it is a directory, both at one index. Finding the node may have to wait
+// for the disk, so it is not done under the lock, which would hold up Apply. The lock is taken only after other changes have interfered
+// several times.
 func (m *Machine) enter(path []byte) (top node, it *rowIter, index uint64, err error) {
 	for try := 0; ; try++ {
 		version, open := m.gate.Version()
@@ -212,8 +212,8 @@ func (it *rowIter) SkipSubtree() bool {
 	return it.at(it.SeekGE(it.seek))
 }
 
-// skipVersions is Next by a seek. The store keeps versions of a row that is overwritten all the time until it flushes, up to
-// tens of thousands, and Next steps over each of them; a seek is dearer than Next over one.
+// skipVersions is Next by a seek. The store keeps up to tens of thousands of versions of a busy row until it flushes, and Next steps over
+// each of them. A seek is dearer than Next over one.
 func (it *rowIter) skipVersions() bool {
 	it.seek = append(append(it.seek[:0], it.Key()...), 0)
 	return it.at(it.SeekGE(it.seek))

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// fewRows is up to how many rows of a subtree are deleted one by one. A range deletion is one operation however much it
-// removes, but every later read of the neighbourhood has to consider it until it is compacted away.
+// fewRows is the largest subtree whose rows are deleted one by one. A range deletion is one operation at any size. But every later read of
+// the neighbourhood has to consider it until it is compacted away.
 const fewRows = 256
 
 // remove takes a node, and of a directory everything below it, out of the tree. The rows below go at once, by b: they have
@@ -39,8 +39,8 @@ func (m *Machine) remove(e *Event, s *slot, b store.Batch) error {
 	return nil
 }
 
-// removeRows deletes the rows below a directory, with the deadlines of what they hold. That may include rows this entry has
-// deleted before; what is written depends only on the log all the same.
+// removeRows deletes the rows below a directory, with the deadlines of its nodes. That may include rows this entry has deleted before; the
+// written rows still depend only on the log.
 func (m *Machine) removeRows(e *Event, s *slot, b store.Batch) error {
 	lower, upper := subtreeBounds([]byte(s.path))
 	it, err := m.st.NewIter(lower, upper)
@@ -154,9 +154,8 @@ type dueNode struct {
 	path     []byte
 }
 
-// due lists up to limit deadline rows up to tick, as the store has them; all tells that there are no more. It starts where
-// the last one stopped: in front of that the store has nothing but rows deleted lately, and an iterator would step over
-// each of them.
+// due lists up to limit deadline rows up to tick, as the store has them; all tells that there are no more. It starts where the previous
+// call stopped. In front of that the store has only recently deleted rows, and an iterator would step over each of them.
 func (m *Machine) due(tick int64, limit int) (due []dueNode, all bool, err error) {
 	m.gate.RLock()
 	lower := m.pubCursor // at or above cursor: NextDeadline may have moved it up

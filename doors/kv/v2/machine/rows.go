@@ -17,8 +17,8 @@ import (
 //	e h <index>           the events of one entry, by the index of the last
 //	e i                   the index
 //
-// A path in a key has 00 for every "/" but the first, so that a directory's nodes lie together right behind it and whole
-// subtrees are one range; 00 and 01 in names become 01 01 and 01 02, which keeps the order of names.
+// A path in a key has 00 for every "/" but the first. So a directory's nodes lie together right behind it, and whole subtrees are one
+// range. 00 and 01 in names become 01 01 and 01 02, which keeps the order of names.
 const (
 	letter        = byte(entry.MachineEtcd2)
 	spaceNode     = 'n'
@@ -174,8 +174,8 @@ const (
 	eventPrevExpires
 )
 
-// appendEvent encodes an event: action, flags, index u, created u, path, value, [expiration u64, ttl z], and of the node
-// before it [created u, modified u, value, [expiration u64, ttl z]].
+// appendEvent encodes an event: action, flags, index u, created u, path, value, [expiration u64, ttl z]. The previous node follows:
+// [created u, modified u, value, [expiration u64, ttl z]].
 func appendEvent(dst []byte, e *Event) []byte {
 	flags := wire.Bit(e.Node.Dir, eventDir) | wire.Bit(e.Refresh, eventRefresh) | wire.Bit(e.HasPrev, eventPrev) |
 		wire.Bit(e.Prev.Dir, eventPrevDir) | wire.Bit(e.Node.Expiration != 0, eventExpires) |

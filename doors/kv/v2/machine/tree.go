@@ -13,8 +13,8 @@ type node struct {
 	created, modified uint64
 	// writes counts how often the row was written since the node was created, up to hot.
 	writes uint32
-	// deadline is the cluster tick in ms at which its time is up, 0 = never; expiration the same as Unix time in ns, for
-	// people, as the leader's clock saw it.
+	// deadline is the cluster tick in ms at which the node expires, 0 = never. expiration is the same as Unix time in ns by the leader's
+	// clock, for people.
 	deadline, expiration int64
 	value                []byte // never modified: events share it
 }
@@ -22,7 +22,7 @@ type node struct {
 // hot is the number of writes from which a listing does not step over a row but seeks past it (see rowIter).
 const hot = 32
 
-// stored is what the store has of a node, as opposed to what the entry being applied has made of it.
+// stored is a node as the store has it, as opposed to its state in the entry being applied.
 type stored struct {
 	exists   bool
 	deadline int64
@@ -31,22 +31,21 @@ type stored struct {
 // slot is what Apply knows of one path. Only the apply goroutine touches it.
 type slot struct {
 	path string
-	// parent is the created index of the directory it was looked up in. A directory that was removed and made again has
-	// another one, so whatever is cached below the old one is seen to be stale without looking for it: removing a directory
-	// costs nothing in the cache.
+	// parent is the created index of the directory it was looked up in. A directory that was removed and made again has another one, so
+	// cached nodes below the old one are recognised as stale. Removing a directory costs nothing in the cache.
 	parent uint64
 	node   node
 	stored stored
 	dirty  bool // it is in Machine.dirty
 }
 
-// slotOverhead is what a slot takes in memory beside path and value.
+// slotOverhead is a slot's memory beside path and value.
 const slotOverhead = 200
 
 func (s *slot) bytes() int { return slotOverhead + len(s.path) + len(s.node.value) }
 
-// cache maps paths to slots, so that a write to a node seen lately reads nothing from the store. It forgets by generations:
-// when the young half is full it becomes the old one and what was not asked for since is gone (as in doors/kv/machine).
+// cache maps paths to slots, so that a write to a node seen lately reads nothing from the store. It forgets by generations: when the young
+// half is full it becomes the old one, and the previous old half is dropped.
 type cache struct {
 	young, old map[string]*slot
 	half       int
@@ -78,8 +77,8 @@ func (c *cache) add(path []byte) *slot {
 	return s
 }
 
-// rotate drops the old generation if the young one is full, and both if one entry met more than the cache is for. Only
-// between entries: an entry's changes must find their slots. limit is what the cache may have from now on.
+// rotate drops the old generation if the young one is full, and both if one entry met more than the cache is for. Only between entries: an
+// entry's changes must find their slots. limit is the cache's bound from now on.
 func (c *cache) rotate(limit int) {
 	c.half = max(limit/2, 1)
 	switch {
@@ -130,9 +129,9 @@ func (m *Machine) child(parent *slot, path []byte) (*slot, error) {
 	return s, nil
 }
 
-// walk follows path from the root for as long as there are directories. It returns the last slot it looked at and where in
-// path that ends: at the whole path, or at the first component that does not exist or is a key. parent is the directory
-// that slot lies in; nil for the root.
+// walk follows path from the root for as long as there are directories. It returns the last slot it looked at and where in path that ends.
+// That is the whole path, or the first component that does not exist or is a key. parent is the directory that slot lies in; nil for the
+// root.
 func (m *Machine) walk(path []byte) (s, parent *slot, at int, err error) {
 	s = &m.root
 	if len(path) == 1 {
@@ -169,8 +168,8 @@ func (m *Machine) change(s *slot, n node) {
 	}
 }
 
-// writeNode writes what the entry leaves of a node. How much of the store's memory the old row takes is said so that the
-// store can drop it soon: until then every listing of the directory passes it.
+// writeNode writes a node as the entry leaves it. It reports the size of the replaced row, so that the store can drop it soon: until then
+// every listing of the directory passes it.
 func (m *Machine) writeNode(b store.Batch, s *slot) {
 	path := []byte(s.path)
 	m.key = appendNodeKey(m.key[:0], path)

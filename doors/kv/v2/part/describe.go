@@ -9,8 +9,8 @@ import (
 // shownBytes bounds how much of a value one line prints: it is for people.
 const shownBytes = 64
 
-// Describe prints an encoded part on one line: "etcd2.set /a=v ttl=5s", "etcd2.swap /a=w if index=7",
-// "etcd2.delete /a recursive". What does not decode is printed so.
+// Describe prints an encoded part on one line: "etcd2.set /a=v ttl=5s", "etcd2.swap /a=w if index=7", "etcd2.delete /a recursive". A part
+// that does not decode is printed as such.
 func Describe(body []byte) string {
 	var p Part
 	if err := p.Decode(body); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/entry"
 )
 
-// Kind is what a part asks for. Kinds are part of the log's meaning: never renumber.
+// Kind is the kind of a part's change. Kinds are part of the log's meaning: never renumber.
 type Kind uint8
 
 // The kinds. Each is one function of etcd's v2 store; which of them an HTTP request means is for the door to know.
@@ -55,7 +55,7 @@ type Part struct {
 	// had a TTL loses it. The number may be anything, because clients may send anything: see Deadline in doors/kv/v2/machine.
 	HasTTL bool
 	TTL    int64
-	// PrevValue (not empty) and PrevIndex (not 0) are what a comparison wants to find.
+	// PrevValue (not empty) and PrevIndex (not 0) are the expected values of a comparison.
 	PrevValue []byte
 	PrevIndex uint64
 	// Limit bounds an Expire.
@@ -75,8 +75,7 @@ const (
 	MalformedPart entry.Code = 499 // a part this build decodes but no door should have proposed
 )
 
-// Refusal says why a command or a read was refused: etcd's code, the path or comparison it names as the cause, and the
-// index the tree was at.
+// Refusal is the reason for refusing a command or a read: etcd's code, the path or comparison named as the cause, and the tree's index.
 type Refusal struct {
 	Code  entry.Code
 	Cause string

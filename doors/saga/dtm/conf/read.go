@@ -94,7 +94,7 @@ func (g *given) readEnvironment(environ []string) error {
 	return nil
 }
 
-// readFile takes DTM's configuration file, whose values go before those of the environment. Unlike DTM it says so when it meets a key that
+// readFile takes DTM's configuration file. Its values go before those of the environment. Unlike DTM it says so when it meets a key that
 // means nothing.
 func (g *given) readFile(path string, read func(string) ([]byte, error)) error {
 	b, err := read(path)

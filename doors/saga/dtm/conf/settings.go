@@ -18,7 +18,7 @@ type Settings struct {
 	// Retention is for how long a transaction is kept that has ended.
 	Retention time.Duration
 
-	// AlertWebHook is told of transactions that were tried again AlertRetryLimit times in vain; "": nobody is.
+	// AlertWebHook is told of transactions that were tried again AlertRetryLimit times in vain; "": no alerts.
 	AlertWebHook    string
 	AlertRetryLimit int
 
@@ -27,12 +27,12 @@ type Settings struct {
 
 	// Version asks for the version and nothing else. Reset asks for a server without transactions.
 	Version, Reset bool
-	// Warnings are lines for the log: what was given and does nothing.
+	// Warnings are lines for the log: settings without effect.
 	Warnings []string
 }
 
-// Parse reads one start of DTM: its arguments without the program's name, its environment as os.Environ gives it, and a function that reads
-// the configuration file. The file goes before the environment. Errors: ErrHelp, *UsageError, or a sentence.
+// Parse reads one start of DTM: its arguments without the program's name, and its environment as os.Environ gives it. read reads the
+// configuration file. The file goes before the environment. Errors: ErrHelp, *UsageError, or a sentence.
 func Parse(args, environ []string, read func(path string) ([]byte, error)) (*Settings, error) {
 	line, err := readArgs(args)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// use says what a setting of DTM's does here.
+// use is the effect of a setting of DTM's here.
 type use int
 
 const (
@@ -25,7 +25,7 @@ type row struct {
 	number bool
 	def    string
 	use    use
-	why    string // idle: what happens instead; refused: why, and what to do
+	why    string // idle: what happens instead; refused: why, and the remedy
 	// unless is a value of a refused setting that asks for what happens anyway, and is therefore taken.
 	unless string
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/dtm-labs/dtm/dtmutil"
 )
 
-// Store is the server's transactions as DTM's store has them: to be read. What writes past the coordinator into its store panics.
+// Store is the server's transactions as DTM's store has them: to be read. A write past the coordinator into its store panics.
 type Store struct{}
 
 var _ storage.Store = Store{}
@@ -30,7 +30,8 @@ func query(gid string) (f found) {
 	return f
 }
 
-// Ping reports whether the server's log takes commands: for a moment after its start it does not, and says 503 to what it refuses otherwise.
+// Ping reports whether the server's log takes commands. For a moment after its start it does not, and answers 503 to requests that it
+// refuses otherwise.
 func (Store) Ping() error {
 	res, err := http.Get(dtmutil.DefaultHTTPServer + "/unsubscribe?topic=none&url=none")
 	if err != nil {

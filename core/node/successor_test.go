@@ -39,16 +39,16 @@ func impatient(t *testing.T, k int) *manual {
 	return m
 }
 
-// In these tests a turn lasts as long as it should, however busy the machine is: they run in bubbles, with a time of their own.
+// In these tests a turn lasts as long as it should, however busy the machine is. They run in bubbles, with a time of their own.
 
-// TestALeaderThatIsGone: the voters stand by turns, and the next leader comes in one term, whether the others notice at once, later, or were told of
-// the wrong member.
+// TestALeaderThatIsGone: the voters stand by turns, and the next leader comes in one term. The others may notice at once, later, or be told
+// of the wrong member.
 func TestALeaderThatIsGone(t *testing.T) {
 	for _, c := range []struct {
 		what   string
 		voters int
 		tell   []uint64 // who is told, in this order
-		late   uint64   // who is told only when the first has stood, 0: nobody
+		late   uint64   // the member told only when the first has stood, 0: none
 		lost   bool     // nothing arrives until then
 	}{
 		{"all notice", 3, []uint64{2, 3}, 0, false},
@@ -94,8 +94,8 @@ func TestALeaderThatIsGone(t *testing.T) {
 	}
 }
 
-// TestALeaderThatIsNotGone: whoever is told so of a member that does not lead does nothing, and one that is told so of a live leader hears of it again
-// with the next heartbeat.
+// TestALeaderThatIsNotGone: a member told so of a follower does nothing. One told so of a live leader hears of it again with the next
+// heartbeat.
 func TestALeaderThatIsNotGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := impatient(t, 3)

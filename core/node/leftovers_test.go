@@ -42,7 +42,7 @@ func refused(t *testing.T, cfg Config) string {
 	return err.Error()
 }
 
-// Whatever part of a member's files is gone, it says so at once and leaves the others alone. With nothing left it is another member.
+// If any part of a member's files is gone, it says so at once and leaves the others alone. With nothing left it is another member.
 func TestMissingPartsAreRefused(t *testing.T) {
 	t.Parallel()
 	for gone, words := range map[string][]string{
@@ -93,7 +93,7 @@ func TestMissingPartsAreRefused(t *testing.T) {
 	}
 }
 
-// A damaged store is named, by file, and brings nobody down.
+// A damaged store is named, by file, and brings no process down.
 func TestDamagedStoreIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]string{"manifest": "MANIFEST-*", "tables": "*.sst", "short tables": "*.sst", "options": "OPTIONS-*"} {

@@ -56,8 +56,8 @@ func turnOf(voters []uint64, id, gone uint64) int {
 	return slices.Index(left, id)
 }
 
-// standInTurn stands for election when it is this member's turn, unless there is a leader by then. Whoever was asked for its vote meanwhile lets
-// its turn pass: somebody else stands.
+// standInTurn stands for election when it is this member's turn, unless there is a leader by then. A member that was
+// asked for its vote meanwhile lets its turn pass: another member stands already.
 func (n *Node) standInTurn(turn int, term uint64, asked int) {
 	wait, again := goneFirst+time.Duration(turn)*goneTurn, goneAgain+time.Duration(turn)*goneTurn
 	for round := 0; round < goneRounds; round++ {

@@ -252,7 +252,8 @@ func (t *shownTransaction) members(w *writer) {
 	w.numberOf("retry_count", o.RetryCount)
 }
 
-// kept is what is kept of a transaction while a page ends within its JSON, so that the rest is of the same moment: all but the long texts.
+// kept is the part of a transaction that stays in memory while a page ends within its JSON: all but the long texts. The rest is then of the
+// same moment.
 type kept struct {
 	shown *tried // nil: it has not begun
 	sum   uint64 // of the texts

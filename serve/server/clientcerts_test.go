@@ -73,15 +73,15 @@ func tcpPair(t *testing.T, wrap func(net.Listener) net.Listener) (dialled, accep
 	return dialled, accepted
 }
 
-// open reports whether nothing ends a connection on which nobody says anything.
+// open reports whether nothing ends a silent connection.
 func open(c net.Conn) bool {
 	c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
 	_, err := c.Read(make([]byte, 1))
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// TestWhatADroppedAuthoritySignedIsClosed, on the side that accepts and on the one that dials, and only that: not what another authority of the file
-// has signed, and not what has expired since.
+// TestWhatADroppedAuthoritySignedIsClosed, on the accepting and on the dialling side, and only that. Certificates of another authority of
+// the file stay, and so do those expired since.
 func TestWhatADroppedAuthoritySignedIsClosed(t *testing.T) {
 	t.Parallel()
 	stays, goes := certtest.NewAuthority("stays"), certtest.NewAuthority("goes")
@@ -141,7 +141,7 @@ func TestWhatADroppedAuthoritySignedIsClosed(t *testing.T) {
 	}
 }
 
-// TestWhatHasEndedIsForgotten: a connection that is gone costs nothing, and nobody has to say that it is.
+// TestWhatHasEndedIsForgotten: an ended connection costs nothing, without a call that reports its end.
 func TestWhatHasEndedIsForgotten(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewAuthority("clients")
@@ -223,7 +223,7 @@ func TestATicketDoesNotOutliveItsAuthority(t *testing.T) {
 	}
 }
 
-// TestAHandshakeThatBeganBeforeAnAuthorityWasDropped is judged by the authorities of its end: nobody slips in while the file is read.
+// TestAHandshakeThatBeganBeforeAnAuthorityWasDropped is judged by the authorities of its end: no client slips in while the file is read.
 func TestAHandshakeThatBeganBeforeAnAuthorityWasDropped(t *testing.T) {
 	t.Parallel()
 	stays, goes := certtest.NewAuthority("stays"), certtest.NewAuthority("goes")

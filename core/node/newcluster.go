@@ -17,11 +17,11 @@ import (
 type Making struct {
 	// Name is the label of the only member, PeerAddr where other members will reach it, "" if none does.
 	Name, PeerAddr string
-	// What is what the directory holds if this does not end, in words: "the restore of a snapshot".
+	// the content of an unfinished directory: "the restore of a snapshot".
 	What string
 	// BesideEtcd allows etcd's own directory in the same place, which is left as it is, and to begin again what did not end.
 	BesideEtcd bool
-	// Resumes: what of the same name did not end is gone on with. Then fill finds in the store what it had made durable there.
+	// Resumes: unfinished work of the same name is continued. Then fill finds in the store what it had made durable there.
 	Resumes bool
 }
 
@@ -43,9 +43,9 @@ func MakingIn(cfg Config) (string, error) {
 	return was.Making, nil
 }
 
-// Make builds a new one-member cluster in cfg.Dir, which must be empty. fill writes the rows and returns the place of the log that they
-// are the state of; self is the only member, whose rows are FirstRows. Cluster and member id are new: what is copied is a fork and must
-// never be taken for the original.
+// Make builds a new one-member cluster in cfg.Dir, which must be empty. fill writes the rows and returns the log position whose state they
+// are; self is the only member, whose rows are FirstRows. Cluster and member id are new: a copy is a fork and must never be taken for the
+// original.
 func Make(cfg Config, m Making, fill func(st store.Store, self *emember.Member) (index, term uint64, err error)) error {
 	cfg.defaults()
 	resumed := false
@@ -109,7 +109,7 @@ func Make(cfg Config, m Making, fill func(st store.Store, self *emember.Member) 
 	return ident.write(cfg.FS, cfg.Dir)
 }
 
-// FirstRows writes what says who belongs to a cluster of these voters.
+// FirstRows writes the rows of a cluster of these voters.
 func FirstRows(b store.Batch, voters ...emember.Member) {
 	mmember.Bootstrap(b, voters)
 	var conf raft.Conf

@@ -21,7 +21,7 @@ type Shown struct {
 
 	mu     sync.Mutex
 	rounds map[string]*round // guarded by mu, as are the rounds; by log, never changed after New
-	said   map[string]*said  // guarded by mu: what the leader said
+	said   map[string]*said  // guarded by mu: the leader's answers
 }
 
 // caller is what Shown needs of its node.
@@ -38,12 +38,12 @@ type round struct {
 	target  *tlogmachine.Checkpoint
 	done    map[int]bool                    // places that have taken the target
 	skewed  bool                            // one of them holds a later one
-	begins  map[int]*tlogmachine.Checkpoint // what was there when this member began to lead; nil: nothing
+	begins  map[int]*tlogmachine.Checkpoint // the checkpoints there when this member began to lead; nil: none
 	shown   *tlogmachine.Checkpoint
 	changed chan struct{} // closed when the target may be another
 }
 
-// said is what the leader last answered.
+// said is the leader's last answer.
 type said struct {
 	c      *tlogmachine.Checkpoint
 	at     time.Time
@@ -72,8 +72,8 @@ func newShown(n caller, logs *tlogmachine.Machine, places map[string]int) *Shown
 	return s
 }
 
-// Checkpoint is what may be shown of a log now, nil if that is not known or there is none. A log without places shows what is signed. It
-// may wait for the leader's answer.
+// Checkpoint returns the checkpoint that may be shown of a log now, nil if that is not known or there is none. A log without places shows
+// what is signed. It may wait for the leader's answer.
 func (s *Shown) Checkpoint(l *tlogmachine.Log) *tlogmachine.Checkpoint {
 	name := l.Spec.Name
 	term, _ := s.node.Leadership()
@@ -137,7 +137,7 @@ func (s *Shown) begin(log string, term uint64) {
 	}
 }
 
-// found is called with what a place held when it was first read. Where all hold the same, that is shown at once.
+// found is called with the checkpoint of a place's first read. If all places hold the same, it is shown at once.
 func (s *Shown) found(log string, place int, c *tlogmachine.Checkpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/entry"
 )
 
-// acquaintances are members that the log here does not name yet, but that this member was told of: by the member that admitted
-// it, or by themselves, over a connection that the network accepted.
+// acquaintances are members that the log here does not name yet. This member heard of them from the member that admitted
+// it, or from themselves over an accepted connection.
 type acquaintances struct {
 	mu  sync.Mutex
 	ids map[uint64]struct{} // guarded by mu
@@ -54,8 +54,8 @@ func (n *Node) knows(id uint64) bool {
 // errStranger refuses everything from a sender that is not in the member list.
 var errStranger = errors.New("it is no member of this cluster")
 
-// readable says what is wrong with the data of an entry that another member wants appended. At Apply it would stop this process,
-// and again at each of its restarts. Loop only.
+// readable returns the fault of an entry's data that another member wants appended, nil for none. At Apply it would stop this process, and
+// again at each of its restarts. Loop only.
 func (n *Node) readable(data []byte) error {
 	_, rest, err := entry.DecodeHeader(data)
 	for err == nil && len(rest) > 0 {

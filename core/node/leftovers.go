@@ -10,11 +10,11 @@ import (
 	"github.com/holdfastdb/holdfast/core/disk"
 )
 
-// A directory that belongs to a cluster has an identity, a log and a store. The identity names the cluster last of all, once the other
-// two are complete and durable (initialise, Restore), so no crash leaves it without them: what is missing then was taken away. Without
-// a cluster in the identity, whatever else is there is an attempt that did not come to its end, and is begun again.
+// A directory that belongs to a cluster has an identity, a log and a store. The identity names the cluster last, once log
+// and store are complete and durable (initialise, Restore). No crash leaves it without them, so a missing part was taken
+// away. If the identity names no cluster, the other parts are an unfinished attempt, which starts over.
 
-// refuseRemains refuses a directory of which somebody took a part away.
+// refuseRemains refuses a directory from which a part was taken away.
 func (cfg *Config) refuseRemains(id *Identity) error {
 	walDir, storeDir := cfg.walDir(), filepath.Join(cfg.Dir, "store")
 	if !walExists(cfg.FS, walDir) {
@@ -34,7 +34,7 @@ func (cfg *Config) refuseRemains(id *Identity) error {
 	return nil
 }
 
-// refuseGap refuses a store that ends before the log begins: nobody has what lies between.
+// refuseGap refuses a store that ends before the log begins: the entries between them are lost.
 func (n *Node) refuseGap() error {
 	if first := n.wal.FirstIndex(); n.store.Applied() < first-1 {
 		return fmt.Errorf("open %s: the store of member %x holds the log up to %d, but the log begins at %d: a part of %s was taken away or "+

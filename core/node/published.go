@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// shown is what the loop publishes for other goroutines.
+// shown is the loop's published state for other goroutines.
 type shown struct {
 	pub        atomic.Pointer[published]
 	pubChange  broadcast // any change of pub
@@ -20,9 +20,9 @@ type published struct {
 	leader uint64
 	term   uint64
 	leads  uint64 // term in which this member leads and has applied an entry of that term; 0 otherwise
-	// sole: it is also the only member, and has applied everything that a former one can have applied: no member applies before
-	// it does, so reads need no round. It is stored before a message can leave that lets a new member apply anything, and
-	// loaded when a read begins.
+	// sole: this leader is also the only member, and has applied everything that an earlier member can have applied. No member applies
+	// before it does, so reads need no round. It is stored before a message can leave that lets a new member apply anything, and loaded
+	// when a read begins.
 	sole     bool
 	ready    bool
 	conf     raft.Conf

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A new cluster has no leader, and by raft's rules would wait for a whole election timeout, a second or two, before a member
-// stands for election, because members cannot know that there is no leader. Those that have just agreed to begin the cluster do
-// know it. So the member whose name comes first stands for election as soon as it reaches a majority.
+// A new cluster has no leader. By raft's rules a member would wait a whole election timeout, a second or two, because it
+// cannot know that there is none. Those that have just agreed to begin the cluster do know it. So the member whose name
+// comes first stands for election as soon as it reaches a majority.
 //
-// Nothing is weakened: it is an election like any other, with PreVote, and if this member fails, the timeouts of all are still
-// running.
+// Nothing is weakened: it is an election like any other, with PreVote, and if this member fails, the timeouts of all are
+// still running.
 
-// firstPause is how long an election is given before it is tried again; twice as long each time, so as not to add to the load
+// firstPause is the time given to an election before the next attempt. It doubles each time, so as not to add to the load
 // of a slow machine.
 const firstPause = 200 * time.Millisecond
 

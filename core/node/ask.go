@@ -36,7 +36,7 @@ type helloAnswer struct {
 	Member  uint64            `json:"member,string"`
 	Cluster uint64            `json:"cluster,string"` // 0: not initialised
 	Members []emember.Member  `json:"members,omitempty"`
-	Peers   map[string]string `json:"peers,omitempty"` // what it was told to bootstrap
+	Peers   map[string]string `json:"peers,omitempty"` // the peers it was given to bootstrap
 	Token   string            `json:"token,omitempty"` // and under which token
 }
 
@@ -55,8 +55,9 @@ func ask[T any](ctx context.Context, net Transport, addr string, q *question) (*
 	return &a, nil
 }
 
-// askAny asks at each of the addresses until one answers. A refusal is an answer, unless it may be transient: a member that was
-// removed and does not know it yet answers for ever that there is no leader, while the next one could have answered.
+// askAny asks at each of the addresses until one answers. A refusal is an answer, unless it may be transient. A member
+// that does not know of its removal yet answers for ever that there is no leader, while the next address might have
+// answered.
 func askAny[T any](ctx context.Context, net Transport, addrs string, q *question) (a *T, err error) {
 	for _, url := range peerURLs(addrs) {
 		a, err = ask[T](ctx, net, HostPort(url), q)
@@ -67,8 +68,8 @@ func askAny[T any](ctx context.Context, net Transport, addrs string, q *question
 	return nil, err
 }
 
-// hello says who this member is. The process that asks need not have authenticated, so a stranger hears only that there is a
-// cluster: neither this member's id, with which it could open a connection, nor the other members.
+// hello describes this member. The asking process need not have authenticated, so it hears only that there is a cluster. It learns neither
+// this member's id, with which it could open a connection, nor the other members.
 func (n *Node) hello(q *question) helloAnswer {
 	a, all := helloAnswer{Name: n.identity.Name, Cluster: n.identity.Cluster}, n.members.List()
 	if slices.ContainsFunc(all, func(m emember.Member) bool { return q.PeerAddr != "" && sharesURL(m.PeerURLs, q.PeerAddr) }) {
