@@ -17,6 +17,12 @@ func (p provider) Function(_ *sql.Context, _, name string) (sql.Function, bool) 
 		return sql.Function1{Name: "sum", Fn: func(ctx *sql.Context, e sql.Expression) sql.Expression { return newExact(ctx, e, false) }}, true
 	case "avg":
 		return sql.Function1{Name: "avg", Fn: func(ctx *sql.Context, e sql.Expression) sql.Expression { return newExact(ctx, e, true) }}, true
+	case "std", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp":
+		return sql.FunctionN{Name: name, Fn: newSpread(name)}, true
+	case "nth_value":
+		return sql.FunctionN{Name: name, Fn: newNthValue}, true
+	case "cume_dist":
+		return sql.Function0{Name: name, Fn: newCumeDist}, true
 	case "current_user":
 		return sql.NewFunction0(name, newAccountName), true
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 )
 
-// calls has a statement call functions where the parser has forms of its own: an interval that is added, CAST to a date or a time, and TIMESTAMPADD.
+// calls has a statement call functions where the parser has forms of its own: an interval that is added, CAST to a date, a time or an integer, ~, and TIMESTAMPADD.
 // The planner would make the library's expressions of them. It goes through a statement by reflection, and only through one that has such a form.
 func calls(n sqlparser.Statement) { callsIn(reflect.ValueOf(n)) }
 
@@ -73,6 +73,10 @@ func called(e sqlparser.Expr) sqlparser.Expr {
 		if by, ok := x.Left.(*sqlparser.IntervalExpr); ok && name == "date_add" {
 			return call(name, x.Right, by)
 		}
+	case *sqlparser.UnaryExpr:
+		if x.Operator == sqlparser.TildaStr {
+			return call(bitNot, x.Expr)
+		}
 	case *sqlparser.TimestampFuncExpr:
 		if x.Name == "timestampadd" {
 			return call("date_add", x.Expr2, &sqlparser.IntervalExpr{Expr: x.Expr1, Unit: x.Unit})
@@ -96,6 +100,10 @@ func called(e sqlparser.Expr) sqlparser.Expr {
 			return call(castDatetime, x.Expr, digits)
 		case castsTo(x, "time"):
 			return call(castTime, x.Expr, digits)
+		case castsTo(x, "signed"):
+			return call(castSigned, x.Expr)
+		case castsTo(x, "unsigned"):
+			return call(castUnsigned, x.Expr)
 		}
 	}
 	return nil

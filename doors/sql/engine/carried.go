@@ -5,6 +5,7 @@ import (
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
+	"github.com/dolthub/go-mysql-server/sql/expression/function"
 	"github.com/dolthub/go-mysql-server/sql/expression/function/aggregation"
 	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/types"
@@ -226,6 +227,9 @@ func (k *carrier) expression(n sql.Node, e sql.Expression, whole bool) (made sql
 			return nil, false, err
 		}
 		made, changed = sameColumn(e, made), true
+		if x, ok := made.(*function.Char); ok {
+			x.Collation = e.(*function.Char).Collation
+		}
 	}
 	if !isAlias {
 		if made, another, err := k.members(made); err != nil || another {
@@ -309,7 +313,19 @@ func (k *carrier) members(e sql.Expression) (sql.Expression, bool, error) {
 			return e, false, nil
 		}
 		return k.moments(e)
-	case *expression.Arithmetic, *expression.Div, *expression.IntDiv, *expression.Mod, *expression.UnaryMinus:
+	case *expression.BitOp:
+		made, err := ofBits(k.c, x)
+		return made, true, err
+	case *function.Char:
+		return ofCodes(x, x.Collation), true, nil
+	case *function.Extract:
+		return k.extracted(x)
+	case *expression.Arithmetic:
+		if made := ofIntegers(k.c, x); made != nil {
+			return made, true, nil
+		}
+		return k.numbers(e)
+	case *expression.Div, *expression.IntDiv, *expression.Mod, *expression.UnaryMinus:
 		return k.numbers(e)
 	case *aggregation.GroupConcat:
 		if hasSubquery(k.c, e) { // the library evaluates it for other rows
@@ -321,6 +337,9 @@ func (k *carrier) members(e sql.Expression) (sql.Expression, bool, error) {
 	case sql.FunctionExpression:
 		if name = strings.ToLower(x.FunctionName()); !ofMembers[name] {
 			return e, false, nil
+		}
+		if made := picked(k.c, name, e.Children(), k.digitsOf); made != nil {
+			return made, true, nil
 		}
 		if err := k.sameMoments(name, e); err != nil {
 			return nil, false, err

@@ -168,6 +168,8 @@ func collationOf(c *sql.Context, e sql.Expression) collation {
 		return together(c, all...)
 	case *textFunction:
 		return together(c, x.args...)
+	case *codes:
+		return collation{x.of, coercible, false}
 	}
 	t := e.Type(c)
 	if !textual(t) && !types.IsText(t) {

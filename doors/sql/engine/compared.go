@@ -432,9 +432,19 @@ func exactConstants(c *sql.Context, n sql.Node) (sql.Node, error) {
 	exact = func(c *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
 		switch x := e.(type) {
 		case *expression.Like:
+			if hasParameter(c, x.RightChild) { // the library makes an equality of the sentinel, and keeps the pattern of the first execution
+				return nil, transform.SameTree, errConverted
+			}
+			if made, err := likeOf(c, x); made != nil || err != nil {
+				return made, transform.NewTree, err
+			}
 			return characters(c, x)
 		case *plan.InSubquery:
 			return otherwise(c, x)
+		case sql.FunctionExpression:
+			if strings.HasPrefix(strings.ToLower(x.FunctionName()), "regexp_") && hasParameter(c, x) { // it keeps its first pattern too
+				return nil, transform.SameTree, errConverted
+			}
 		}
 		op, operands, ok := takenApart(e)
 		if !ok {
@@ -504,20 +514,44 @@ func exactConstants(c *sql.Context, n sql.Node) (sql.Node, error) {
 // it can. It keeps one with an escape as it is, and finds a range of an index by the comparison beside it.
 func characters(c *sql.Context, l *expression.Like) (sql.Expression, transform.TreeIdentity, error) {
 	pattern, ok := l.RightChild.(*expression.Literal)
-	if !ok || l.Escape != nil || !foldable(c, l.LeftChild) {
+	if !ok || l.Escape != nil {
 		return l, transform.SameTree, nil
 	}
 	text, _ := pattern.Value().(string)
-	prefix, wild := strings.CutSuffix(text, "%")
-	if prefix == "" || strings.ContainsAny(prefix, `%_\`) {
+	bound := func(s string) sql.Expression { return literal(s, pattern.Type(c)) }
+	prefix, wild, plain := patternOf(text)
+	if !foldable(c, l.LeftChild) || !plain || prefix == "" {
+		if strings.Contains(text, `\`) { // the planner takes the backslash for a character
+			return expression.NewLike(l.LeftChild, l.RightChild, bound(`\`)), transform.NewTree, nil
+		}
 		return l, transform.SameTree, nil // the planner leaves these
 	}
-	bound := func(s string) sql.Expression { return literal(s, pattern.Type(c)) }
 	within := sql.Expression(expression.NewEquals(l.LeftChild, bound(prefix)))
-	if wild { // a character below the space sorts before the text without it
+	if wild && padded(collationOf(c, l.LeftChild).id) { // a character below the space sorts before the text without it
 		within = expression.NewGreaterThanOrEqual(l.LeftChild, bound(prefix+"\x00"))
+	} else if wild {
+		within = expression.NewGreaterThanOrEqual(l.LeftChild, bound(prefix))
 	}
 	return expression.JoinAnd(within, expression.NewLike(l.LeftChild, l.RightChild, bound(`\`))), transform.NewTree, nil
+}
+
+// patternOf is what a pattern of LIKE begins with, and whether any text may follow it. plain false: it has other wildcards.
+func patternOf(text string) (prefix string, wild, plain bool) {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && i+1 < len(text):
+			i++
+			b.WriteByte(text[i])
+		case c == '%' && i == len(text)-1:
+			return b.String(), true, true
+		case c == '%' || c == '_':
+			return "", false, false
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), false, true
 }
 
 // constants returns operands in which a number with a sign before it, or a date that is made of constants, is a literal, and whether any was.
@@ -543,6 +577,15 @@ func constant(c *sql.Context, e sql.Expression) (*expression.Literal, bool) {
 		}
 		if v, err := x.Eval(c, nil); err == nil && v != nil {
 			return expression.NewLiteral(v, x.typ), true
+		}
+	case *valueFunction, *integers:
+		for _, a := range x.Children() {
+			if _, ok := constant(c, a); !ok {
+				return nil, false
+			}
+		}
+		if v, err := x.Eval(c, nil); err == nil && v != nil {
+			return expression.NewLiteral(v, x.Type(c)), true
 		}
 	case *expression.UnaryMinus:
 		if l, ok := constant(c, x.Child); ok && l.Value() != nil && types.IsNumber(l.Type(c)) {

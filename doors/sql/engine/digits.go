@@ -33,6 +33,18 @@ func digitsWith(c *sql.Context, e sql.Expression, known func(*expression.GetFiel
 			return mostDigits
 		}
 		return x.digits
+	case *valueFunction:
+		if x.name == "maketime" {
+			switch t := x.args[2].Type(c).(type) {
+			case sql.DecimalType:
+				return min(int(t.Scale()), mostDigits)
+			default:
+				if types.IsInteger(t) || t == types.Null {
+					return 0
+				}
+				return mostDigits
+			}
+		}
 	case *expression.Literal:
 		s, ok := x.Value().(string)
 		if !ok {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/analyzer/analyzererrors"
+	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/mysql"
 
@@ -53,6 +54,10 @@ var kinds = []struct {
 	{sql.ErrMultiplePrimaryKeysDefined.Is, 1068},
 	{sql.ErrInvalidAutoIncCols.Is, 1075},
 	{sql.ErrJSONIndex.Is, 3152},
+	{sql.ErrCollationInvalidForCharSet.Is, 1253},
+	{besideAggregates, errNotSupported},
+	{sql.ErrNonAggregatedColumnWithoutGroupBy.Is, 1140},
+	{expression.ErrIndexOutOfBounds.Is, wire.ErrUnknown},
 	{sql.ErrCheckConstraintViolated.Is, 3819},
 	{sql.ErrInvalidColumnDefaultValue.Is, 1067},
 	{analyzererrors.ErrValidationGroupBy.Is, 1055},
@@ -72,6 +77,14 @@ var wrongValue = regexp.MustCompile(`(?s)^error: '(.*)' is not a valid value for
 func isWrongMoment(err error) bool {
 	m := wrongValue.FindStringSubmatch(err.Error())
 	return m != nil && (m[2] == "date" || m[2] == "datetime" || m[2] == "timestamp" || m[2] == "time")
+}
+
+// missing stands in an error of the library that it makes without the values of its text.
+const missing = "(MISSING)"
+
+// besideAggregates reports whether a statement has window functions and aggregate functions: the library has 1140 for it, and names no column.
+func besideAggregates(err error) bool {
+	return sql.ErrNonAggregatedColumnWithoutGroupBy.Is(err) && strings.Contains(err.Error(), missing)
 }
 
 // mysqlError turns an error into MySQL's number and words. Errors of txn stay as they are, because the door decides by them.
@@ -132,12 +145,12 @@ func mysqlError(text, database string, err error) error {
 	if strings.Contains(cause.Error(), "syntax error") {
 		return syntaxError(text, cause)
 	}
-	return wire.Errorf(wire.ErrUnknown, "%s", cause.Error())
+	return wire.Errorf(wire.ErrUnknown, "%s", words(wire.ErrUnknown, cause.Error()))
 }
 
 // texts are beginnings of errors that the library makes without a kind.
 var texts = map[string]uint16{"Data truncated for column": 1265, "failed to resolve aggregate column argument": 1111, "TIME length not yet supported": errNotSupported, "table doesn't support ": errNotSupported,
-	"unsupported type for greatest/least argument": errNotSupported, "Default value expression of column": 3772,
+	"unsupported type for greatest/least argument": errNotSupported, "function is not a window adaptable": errNotSupported, "Default value expression of column": 3772,
 	"strconv.ParseFloat: parsing": 1367, "All parts of PRIMARY KEY must be NOT NULL": 1171}
 
 // words are MySQL's for an error whose number is known. Programs read some of them.
@@ -148,6 +161,14 @@ func words(code uint16, text string) string {
 		quoted = parts[1]
 	}
 	switch code {
+	case wire.ErrUnknown:
+		if strings.Contains(text, "This is a bug") || strings.Contains(text, "github.com/") { // the library sends its users to its authors
+			return "The SQL engine cannot run this statement: it has lost a column of it; write the statement in another way, and report it with the tables' definitions"
+		}
+	case errNotSupported:
+		if strings.Contains(text, missing) {
+			return refused("window functions beside aggregate functions; a derived table with the aggregates may stand below").Message
+		}
 	case 1049:
 		return fmt.Sprintf("Unknown database '%s'", name)
 	case errBadField:

@@ -15,9 +15,14 @@ import (
 )
 
 // explain answers EXPLAIN with a row for each table that the plan reads, in the order in which it reads them, as MySQL's table format has it. The
-// statement is planned and not run. Entries of an index that a range has are counted, as MySQL does, up to mostDived.
+// statement is planned and not run, but for ANALYZE. Other formats are one text (document). Entries of an index that a range has are counted, as MySQL does, up to mostDived.
 func (s *Session) explain(c *sql.Context, st *Statement, params []wire.Param, to *wire.Answer, out *Outcome) error {
-	inner := st.ast.(*sqlparser.Explain).Statement
+	asked := st.ast.(*sqlparser.Explain)
+	inner := asked.Statement
+	format, err := explainFormat(asked)
+	if err != nil {
+		return err
+	}
 	b := planbuilder.New(c, s.e.sql.Analyzer.Catalog, nil)
 	if err := s.bind(c, b, params); err != nil {
 		return err
@@ -48,6 +53,21 @@ func (s *Session) explain(c *sql.Context, st *Statement, params []wire.Param, to
 		return x.err
 	}
 	x.extras()
+	switch {
+	case asked.Analyze:
+		a, err := s.analyze(c, st, inner, params)
+		if err != nil {
+			return err
+		}
+		document(x.tree(node, a), to, out)
+		return nil
+	case format == formatTree:
+		document(x.tree(node, nil), to, out)
+		return nil
+	case format == formatJSON:
+		document(x.json(), to, out)
+		return nil
+	}
 	names := []string{"id", "select_type", "table", "partitions", "type", "possible_keys", "key", "key_len", "ref", "rows", "filtered", "Extra"}
 	columns := make([]wire.Column, len(names))
 	for i, n := range names {

@@ -162,11 +162,9 @@ func aggregated(c *sql.Context, e sql.Expression) (sql.Expression, transform.Tre
 			return nil, transform.SameTree, refused("a subquery in a window")
 		}
 	}
-	switch e.(type) {
-	case *aggregation.Max, *aggregation.Min:
-		if len(w.Window().OrderBy) > 0 && w.Window().Frame == nil { // the library takes all of the partition
-			return nil, transform.SameTree, refused("MAX or MIN over a window with an order and no frame")
-		}
+	framed, isFramed := newOverPeers(w)
+	if isFramed {
+		w, all, same = framed, framed, transform.NewTree
 	}
 	window := *w.Window()
 	order, some := foldedFields(c, window.OrderBy)

@@ -87,7 +87,7 @@ func init() {
 		{Name: "timestamp", Fn: datetimeFunction}, {Name: castDatetime, Fn: castFunction(castDatetime)}, {Name: castTime, Fn: castFunction(castTime)},
 		{Name: "time", Fn: timeFunction}, {Name: "timediff", Fn: timeDifference}, {Name: "str_to_date", Fn: formattedMoment},
 		{Name: "hour", Fn: partFunction("hour")}, {Name: "minute", Fn: partFunction("minute")}, {Name: "second", Fn: partFunction("second")},
-		{Name: "time_to_sec", Fn: partFunction("time_to_sec")},
+		{Name: "time_to_sec", Fn: partFunction("time_to_sec")}, {Name: "microsecond", Fn: partFunction("microsecond")},
 		{Name: "from_unixtime", Fn: momentOfSeconds},
 		{Name: "round", Fn: numberFunction("round")}, {Name: "truncate", Fn: numberFunction("truncate")},
 		{Name: "floor", Fn: numberFunction("floor")}, {Name: "ceil", Fn: numberFunction("ceil")}, {Name: "ceiling", Fn: numberFunction("ceil")},
@@ -142,16 +142,18 @@ func timeFunction(c *sql.Context, args ...sql.Expression) (sql.Expression, error
 	return &momentFunction{name: "time", args: args, typ: types.Time, digits: digitsOf(c, args[0])}, nil
 }
 
-// partFunction is a part of a TIME, which the library takes for a time of day. Of another type it is the library's function.
+// partFunction is a part of a TIME, which the library takes for a time of day, and does not find in texts. Of a DATE or DATETIME it is the library's.
 func partFunction(name string) sql.CreateFuncNArgs {
 	return func(c *sql.Context, args ...sql.Expression) (sql.Expression, error) {
 		if len(args) != 1 {
 			return nil, wrongArguments(name, 1, len(args))
 		}
-		if types.IsTimespan(args[0].Type(c)) {
-			return &momentFunction{name: name, args: args, typ: types.Int64}, nil
+		if !types.IsTime(args[0].Type(c)) {
+			return &momentFunction{name: name, args: args, typ: types.Int64, digits: mostDigits}, nil
 		}
 		switch name {
+		case "microsecond":
+			return function.NewMicrosecond(c, args[0]), nil
 		case "hour":
 			return function.NewHour(c, args[0]), nil
 		case "minute":

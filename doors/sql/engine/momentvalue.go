@@ -10,6 +10,9 @@ import (
 
 // Eval implements sql.Expression.
 func (f *momentFunction) Eval(ctx *sql.Context, r sql.Row) (any, error) {
+	if picks[f.name] {
+		return f.pick(ctx, r)
+	}
 	if f.inner != nil {
 		for _, a := range f.args {
 			if v, err := a.Eval(ctx, r); err != nil || v == nil {
@@ -51,8 +54,19 @@ func (f *momentFunction) Eval(ctx *sql.Context, r sql.Row) (any, error) {
 		return t, nil
 	case "time", castTime:
 		return f.time(ctx, v, from)
-	case "hour", "minute", "second", "time_to_sec":
-		t, _ := v.(types.Timespan)
+	case "hour", "minute", "second", "time_to_sec", "microsecond":
+		t, isTime := v.(types.Timespan)
+		if !isTime {
+			read, err := f.time(ctx, v, from)
+			if err != nil || read == nil {
+				return nil, err
+			}
+			t, _ = read.(types.Timespan)
+		}
+		if f.name == "microsecond" {
+			micros := int64(t) % 1_000_000
+			return max(micros, -micros), nil
+		}
 		seconds := int64(t) / 1_000_000
 		if f.name == "time_to_sec" {
 			return seconds, nil

@@ -30,9 +30,7 @@ func refused(what string) *wire.Error {
 
 // refusedFunctions reach outside of the transaction, or do not what MySQL's do.
 var refusedFunctions = set("load_file", "master_pos_wait",
-	"source_pos_wait", "wait_for_executed_gtid_set", "last_insert_id_expr", "st_geomfromtext", "st_geomfromgeojson", "st_geomfromwkb",
-	// of integers they are rounded
-	"std", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp")
+	"source_pos_wait", "wait_for_executed_gtid_set", "last_insert_id_expr", "st_geomfromtext", "st_geomfromgeojson", "st_geomfromwkb")
 
 func set(all ...string) map[string]bool {
 	m := make(map[string]bool, len(all))
@@ -58,7 +56,7 @@ var refusedStarts = [][]string{
 	{"show", "procedure"}, {"show", "function"}, {"show", "binary"}, {"show", "binlog"}, {"show", "master"},
 	{"show", "slave"}, {"show", "replica"}, {"show", "replicas"}, {"show", "relaylog"},
 	{"set", "role"}, {"set", "default"}, {"set", "resource"},
-	{"explain", "analyze"}, {"explain", "format"}, {"describe", "analyze"}, {"desc", "analyze"}, {"explain", "for"},
+	{"explain", "for"},
 }
 
 // refusedAnywhere are clauses that the parser drops, or that the planner takes and does nothing with.

@@ -149,7 +149,7 @@ func (e *Engine) parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 		return nil, "", err
 	}
 	text = withoutMariaDBs(text)
-	given, clauses := text, definingClauses(lockClauses(text, mode.AnsiQuotes()), mode.AnsiQuotes())
+	given, clauses := text, definingClauses(lockClauses(keptEscapes(text, mode.AnsiQuotes()), mode.AnsiQuotes()), mode.AnsiQuotes())
 	ast, next, text, err := parse(clauses, mode.ParserOptions())
 	if errors.Is(err, sqlparser.ErrEmpty) {
 		return &Statement{Kind: KindEmpty}, "", nil
@@ -262,8 +262,8 @@ func (s *Statement) classify() error {
 		}
 	case *sqlparser.Explain:
 		inner := &Statement{ast: a.Statement}
-		if a.Analyze || a.ExplainFormat != "" && !strings.EqualFold(a.ExplainFormat, "traditional") {
-			return refused("EXPLAIN with a format")
+		if _, err := explainFormat(a); err != nil {
+			return err
 		}
 		if _, show := a.Statement.(*sqlparser.Show); show { // DESCRIBE t
 			return inner.classify()
@@ -274,8 +274,11 @@ func (s *Statement) classify() error {
 		if inner.Kind != KindRead && inner.Kind != KindWrite && inner.Kind != KindLock {
 			return refused("EXPLAIN of this statement")
 		}
+		if a.Analyze && inner.Kind != KindRead {
+			return refused("EXPLAIN ANALYZE of a statement that locks or writes")
+		}
 		s.Kind = KindRead
-		v.params, v.tables = inner.params, inner.tables
+		v.params, v.tables, v.in = inner.params, inner.tables, inner.in
 	default:
 		return refused(firstWords(s.Text))
 	}
@@ -506,6 +509,8 @@ func (v *survey) walk(n sqlparser.SQLNode, mark *marking) {
 			}
 		case *sqlparser.IntervalExpr:
 			v.calls = true
+		case *sqlparser.UnaryExpr:
+			v.calls = v.calls || a.Operator == sqlparser.TildaStr
 		case *sqlparser.MatchExpr:
 			v.refuse("MATCH … AGAINST")
 		}
