@@ -244,8 +244,8 @@ func largeOverKills(t *testing.T, members, rounds int) {
 	}
 }
 
-// TestPreparedOverKills: what XA PREPARE was answered for is there under every leader, keeps its rows, and a range without rows, from others, and is committed by another session. What was
-// not prepared when its member died is gone.
+// TestPreparedOverKills: what XA PREPARE was answered for is there under every leader, keeps its rows, and a range without rows, from others, and is committed by another session. A
+// transaction that was not prepared when its member died is gone.
 func TestPreparedOverKills(t *testing.T) {
 	processTest(t, false)
 	beside(t)

@@ -21,7 +21,7 @@ const (
 	fewMemory   = 256 << 20 // --memory of the server that does not
 )
 
-// What the server says where something does not fit.
+// Error numbers of the server where something does not fit.
 const (
 	tooManyConnections = 1040
 	tooManyStatements  = 1461

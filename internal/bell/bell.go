@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bell is an event among those of the sockets: who rings it is woken behind all sockets on which something has come before.
+// bell is an event among those of the sockets: the goroutine that rings it is woken behind all sockets on which something has come before.
 type bell struct {
 	f    *os.File
 	raw  syscall.RawConn
@@ -21,7 +21,7 @@ type bell struct {
 	ring func(fd uintptr) bool
 }
 
-// one is what is added to an event's counter, which nobody reads: each addition is an event.
+// one is added to an event's counter, which is never read: each addition is an event.
 var one = []byte{1, 0, 0, 0, 0, 0, 0, 0}
 
 func newBell() (*bell, error) {
@@ -44,7 +44,7 @@ func newBell() (*bell, error) {
 	return b, nil
 }
 
-// bells are those that nobody waits for. As many are made as connections stand back at a time, which are few.
+// bells are the bells that no goroutine waits for. As many are made as connections stand back at a time, which are few.
 var bells struct {
 	mu  sync.Mutex
 	all []*bell // guarded by mu
@@ -53,7 +53,7 @@ var bells struct {
 // mostBells is how many bells are kept.
 const mostBells = 16
 
-// StandBack lets those go first who wait for a socket on which something has come. Where the kernel has no more files it only calls runtime.Gosched.
+// StandBack lets goroutines go first that wait for a socket on which something has come. Where the kernel has no more files it only calls runtime.Gosched.
 // Any goroutine.
 func StandBack() {
 	bells.mu.Lock()

@@ -30,7 +30,7 @@ func (p provider) Function(_ *sql.Context, _, name string) (sql.Function, bool) 
 	return f, ok
 }
 
-// exact is SUM or AVG of an exact type. What does not depend on the numbers is the library's.
+// exact is SUM or AVG of an exact type. The rest, which does not depend on the numbers, is the library's.
 type exact struct {
 	sql.Aggregation
 	child sql.Expression

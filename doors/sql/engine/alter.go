@@ -14,7 +14,7 @@ import (
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
 )
 
-// alterTable is ALTER TABLE, CREATE INDEX and DROP INDEX. All clauses take effect at once. What is dropped goes first, names and columns change behind that, and
+// alterTable is ALTER TABLE, CREATE INDEX and DROP INDEX. All clauses take effect at once. Drops go first, names and columns change behind that, and
 // indexes and constraints are added at last, so that the order of the clauses does not matter, as in MySQL.
 func (s *Session) alterTable(ctx *sql.Context, tx *txn.Tx, n sqlparser.TableName, clauses []*sqlparser.DDL, text string) error {
 	options, err := s.optionsOf(clauses, text)
@@ -34,7 +34,7 @@ func (s *Session) alterTable(ctx *sql.Context, tx *txn.Tx, n sqlparser.TableName
 	if err != nil {
 		return err
 	}
-	for leftHalfBuilt(t) { // nobody builds it: the definition is locked
+	for leftHalfBuilt(t) { // no session builds it: the definition is locked
 		if err := s.settle(ctx, tx, databaseName, t); err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ import (
 
 // How indexes are built beside the statements that use their table; txn/backfill.go has the rules.
 
-// own finds a table, and lets nobody else change its definition until the transaction ends. Others go on with its rows: the caller closes the table
+// own finds a table, and lets no other session change its definition until the transaction ends. Others go on with its rows: the caller closes the table
 // (lockTable) for the moment of the change. Nil: there is none.
 func (s *Session) own(databaseName, name string) (*sqlmachine.Table, error) {
 	tx, err := s.transaction()
@@ -70,7 +70,7 @@ type goal struct {
 	nextAuto uint64
 }
 
-// alter gives a table another definition in a moment in which nobody else uses it, and returns the table as it is then.
+// alter gives a table another definition in a moment in which no other session uses it, and returns the table as it is then.
 func (s *Session) alter(tx *txn.Tx, t *sqlmachine.Table, to goal, wait txn.Wait) (*sqlmachine.Table, error) {
 	y := tx.Beside()
 	defer y.Rollback()
@@ -264,7 +264,7 @@ func (s *Session) say(state string) {
 	}
 }
 
-// leftHalfBuilt reports whether indexes of a table are Building. Whoever has the definition locked knows that nobody builds them.
+// leftHalfBuilt reports whether indexes of a table are Building. A caller that has the definition locked knows that no session builds them.
 func leftHalfBuilt(t *sqlmachine.Table) bool {
 	return slices.ContainsFunc(t.Indexes, func(x sqlpart.Index) bool { return x.State == sqlpart.Building })
 }

@@ -266,7 +266,7 @@ func specOf(c *column) (*sqlparser.ColumnDefinition, error) {
 	return st.(*sqlparser.DDL).TableSpec.Columns[0], nil
 }
 
-// plan has the library judge a column by itself. What it is of keys, and its constraints, are judged elsewhere. A default that names columns is judged when
+// plan has the library judge a column by itself. Its keys and constraints are judged elsewhere. A default that names columns is judged when
 // all columns are known.
 func (a *alteration) plan(spec *sqlparser.ColumnDefinition) (n column, planned *sql.Column, err error) {
 	alone := *spec
@@ -359,7 +359,7 @@ func (a *alteration) add(all []*sqlparser.DDL) error {
 	return nil
 }
 
-// arrange gives the definition its columns in their order. What names columns by their places follows: keys, foreign keys, the places of stored rows.
+// arrange gives the definition its columns in their order. All that names columns by their places follows: keys, foreign keys, the places of stored rows.
 func (a *alteration) arrange([]*sqlparser.DDL) error {
 	if len(a.columns) == 0 {
 		return wire.Errorf(1090, "You can't delete all columns with ALTER TABLE; use DROP TABLE instead")

@@ -20,8 +20,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/tuple"
 )
 
-// What a definition cannot say of the rows that are there is done by a copy: a second table, which no client sees, is filled from the first one while
-// others read that and nobody writes it, and one command drops the first and gives the second its name. A copy that is left over is dropped whole.
+// A copy makes the changes of rows that a definition cannot express. It is a second table, which no client sees. It is filled from the first one while
+// others read that and none writes it. One command drops the first and gives the second its name. A copy that is left over is dropped whole.
 // To rewrite rows where they are was rejected: half of it would be left where it ends early.
 
 // copyName is the name of a copy. No client can give a table such a name, because it ends with a space.
@@ -91,7 +91,7 @@ func (a *alteration) standIn(t sqlmachine.Table) (*table, error) {
 	return x, nil
 }
 
-// judgeRows judges the rows that are there by what the goal has and the table has not. Nobody writes the table from then on. Errors: 1138, 1452, 3819.
+// judgeRows judges the rows that are there by what the goal has and the table has not. No session writes the table from then on. Errors: 1138, 1452, 3819.
 func (a *alteration) judgeRows(tx *txn.Tx, t *sqlmachine.Table) error {
 	if err := tx.ShareTable(t.ID, t.Version, a.s.TableWait()); err != nil {
 		return err
@@ -156,7 +156,7 @@ func (a *alteration) raiseAuto(tx *txn.Tx) error {
 		a.nextAuto = 0
 		return nil
 	}
-	if err := tx.ShareTable(t.t.ID, t.t.Version, a.s.TableWait()); err != nil { // whoever has written a larger value has committed it
+	if err := tx.ShareTable(t.t.ID, t.t.Version, a.s.TableWait()); err != nil { // a transaction that has written a larger value has committed it
 		return err
 	}
 	x := t.keyFor([]int{t.auto})
@@ -192,7 +192,7 @@ func (s *Session) copyTable(ctx *sql.Context, tx *txn.Tx, a *alteration) error {
 	}
 	s.cat = nil
 	d := s.catalogue().Database(a.t.database)
-	if left := d.Table(copyName(t.ID)); left != nil { // nobody fills it: the definition is locked
+	if left := d.Table(copyName(t.ID)); left != nil { // no session fills it: the definition is locked
 		if err := dropCopy(tx, left); err != nil {
 			return err
 		}
@@ -241,7 +241,7 @@ func (a *alteration) numberIndexes() {
 	a.def.lastIndex = uint64(len(a.def.indexes))
 }
 
-// swap drops a table and has its copy take its place, in a moment in which nobody uses it.
+// swap drops a table and has its copy take its place, in a moment in which no session uses it.
 func (s *Session) swap(tx *txn.Tx, t *sqlmachine.Table, c sqlpart.Change) error {
 	y := tx.Beside()
 	defer y.Rollback()
@@ -275,7 +275,7 @@ func whenMoved(interrupt <-chan struct{}, try func() error) error {
 	}
 }
 
-// dropCopy drops a copy that nobody fills.
+// dropCopy drops a copy that no session fills.
 func dropCopy(tx *txn.Tx, t *sqlmachine.Table) error {
 	y := tx.Beside()
 	defer y.Rollback()
@@ -285,7 +285,7 @@ func dropCopy(tx *txn.Tx, t *sqlmachine.Table) error {
 	})
 }
 
-// dropLeftCopy drops a copy, unless somebody fills it: who does has the definition of the table that is copied.
+// dropLeftCopy drops a copy, unless a session fills it: that one has locked the definition of the table that is copied.
 func (e *Engine) dropLeftCopy(databaseName string, t *sqlmachine.Table, begin func() (*txn.Tx, error)) error {
 	def, err := decodeDefinition(t.Definition)
 	if err != nil {
@@ -489,7 +489,7 @@ func (c *copier) row(was sql.Row) (sql.Row, error) {
 	return r, nil
 }
 
-// converted is the value of a column whose type changes. A text that is too long was cut by nobody's wish: that is 1265 here, and 1406 where a client stores it.
+// converted is the value of a column whose type changes. A text that is too long would be cut without a client's wish: that is 1265 here, and 1406 where a client stores it.
 func (c *copier) converted(i int, was sql.Row) (any, error) {
 	v, err := c.convert[i].Eval(c.a.ctx, was)
 	if err == nil && v != nil {

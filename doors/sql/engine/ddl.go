@@ -20,7 +20,7 @@ import (
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
 )
 
-// define runs a statement that changes the catalogue, in a transaction of its own. What it changes is one command of the log, but for the build of
+// define runs a statement that changes the catalogue, in a transaction of its own. Its changes are one command of the log, but for the build of
 // an index over rows that are there.
 func (s *Session) define(ctx *sql.Context, st *Statement) (done wire.Done, err error) {
 	tx, err := s.transaction()

@@ -384,7 +384,7 @@ func (d *definition) schema(database, table string) (sql.PrimaryKeySchema, error
 		if c.hasDef {
 			s[i].Default = sql.NewUnresolvedColumnDefaultValue(c.def)
 		}
-		if c.gen != "" { // the planner gives it no value: who writes the row does
+		if c.gen != "" { // the planner gives it no value: the statement that writes the row does
 			s[i].Nullable, s[i].Extra = true, c.generatedWords()
 		}
 		if c.onUpdate != "" {

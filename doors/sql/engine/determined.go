@@ -12,7 +12,7 @@ import (
 )
 
 // The library compares the expressions of a grouped SELECT as texts, and refuses with 1055 and 1140 a good many that sql_mode's ONLY_FULL_GROUP_BY allows:
-// subqueries, functions without columns, and aggregates whose text it writes in two ways. What it refuses is judged again by the columns that the groups
+// subqueries, functions without columns, and aggregates whose text it writes in two ways. Such a refusal is judged again by the columns that the groups
 // determine (MySQL 8.0 Reference Manual, "Detection of Functional Dependence").
 
 // judgedTwice has the library's rule refuse what the second judgement refuses too.

@@ -222,7 +222,7 @@ func (e *editor) lockPlace(ctx *sql.Context, tx *txn.Tx, index uint64, key []byt
 		return tx.LockRow(id, index, key, lock.Exclusive, wait)
 	}
 	value, exists, stored, err = tx.LockRow(id, index, key, lock.Exclusive, txn.Wait{})
-	if errors.Is(err, txn.ErrTooManyLocks) { // who waits may lock the table instead
+	if errors.Is(err, txn.ErrTooManyLocks) { // a request that waits may lock the table instead
 		return tx.LockRow(id, index, key, lock.Exclusive, wait)
 	}
 	if !errors.Is(err, txn.ErrBusy) {
@@ -339,7 +339,7 @@ func (e *editor) Delete(ctx *sql.Context, r sql.Row) error {
 	return err
 }
 
-// remove deletes a row and its entries, and returns these. What its children's foreign keys say is done before.
+// remove deletes a row and its entries, and returns these. The actions of its children's foreign keys are done before.
 func (e *editor) remove(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row) ([]entryOf, error) {
 	return e.take(ctx, tx, key, r, true)
 }

@@ -31,7 +31,7 @@ type Options struct {
 	MaxPacket int
 	// MaxKept bounds what a statement keeps in memory to sort, group or lock it, in bytes; 0: as much as four of the largest packets, and 64 MiB at least.
 	MaxKept int
-	// MaxAllKept bounds what all statements together keep so, in bytes, and is no less than what one may; 0: twice that.
+	// MaxAllKept bounds what all statements together keep so, in bytes, and is no less than MaxKept; 0: twice that.
 	MaxAllKept int64
 	// Operate answers what operators ask.
 	Operate Operate

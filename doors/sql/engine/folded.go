@@ -354,7 +354,7 @@ func distinct(c *sql.Context, x *plan.Distinct) (sql.Node, transform.TreeIdentit
 	return plan.NewDistinct(x.Child, keys...), transform.NewTree, nil
 }
 
-// setOperation has a UNION without ALL keep one of the padded texts that are equal, and INTERSECT and EXCEPT find them. What sorts the rows of all stands
+// setOperation has a UNION without ALL keep one of the padded texts that are equal, and INTERSECT and EXCEPT find them. The sort of all rows stands
 // above: the library passes OFFSET over rows before it sorts them, and counts nothing of what it keeps.
 func setOperation(c *sql.Context, x *plan.SetOp) (sql.Node, transform.TreeIdentity, error) {
 	var n sql.Node

@@ -52,7 +52,7 @@ func (r *lockedRows) collect(ctx *sql.Context, it store.Iter, most int) error {
 	return it.Error()
 }
 
-// follow has the keys behind the last row that was given collected again, that which was waited for among them: there may be others before it now. An UPDATE
+// follow has the keys behind the last row that was given collected again, the awaited one among them: there may be others before it now. An UPDATE
 // at READ COMMITTED passes by rows that are not committed as it comes to them, so it goes on with the row that it has waited for: there the others are passed
 // by, as in InnoDB. The transaction had so many locks before the wait.
 func (r *lockedRows) follow(key []byte, exists bool, locks int) {

@@ -306,7 +306,7 @@ func (s *Session) foreignChecks() bool {
 	return !ok || n != 0
 }
 
-// related finds a table that a statement touches without naming it, whatever the client has locked and may see. Nil: there is none.
+// related finds a table that a statement touches without naming it, with any locks and rights of the client. Nil: there is none.
 func (s *Session) related(databaseName, name string, mode lock.Mode) (*table, error) {
 	locked, rights := s.locked, s.rights
 	s.locked, s.rights = nil, nil

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
 )
 
-// gathered are the changes of an UPDATE or DELETE that reads what it changes: of several tables, or with a subquery of its own table. What it reads is
-// what the transaction has written. So the changes are made once it has read all, or it would miss rows that stand beside a changed one, and count
+// gathered are the changes of an UPDATE or DELETE that reads what it changes: of several tables, or with a subquery of its own table. It reads the
+// transaction's own writes. So the changes are made once it has read all, or it would miss rows that stand beside a changed one, and count
 // others anew. A row is changed once, however many rows it stands beside.
 type gathered struct {
 	all     []rowChange

@@ -17,7 +17,7 @@ type grouping struct{ *plan.GroupBy }
 
 var _ sql.ExecBuilderNode = (*grouping)(nil)
 
-// grouped has a plan group by grouping. What is grouped without keys is the library's.
+// grouped has a plan group by grouping. A group without keys is the library's.
 func grouped(c *sql.Context, n sql.Node) (sql.Node, error) {
 	n, _, err := transform.NodeWithOpaque(c, n, func(_ *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
 		if g, ok := n.(*plan.GroupBy); ok && len(g.GroupByExprs) > 0 {
@@ -142,7 +142,7 @@ func (i *groups) add(c *sql.Context, r sql.Row) error {
 	return nil
 }
 
-// begin begins a group. What is no aggregation has the value of the group's first row.
+// begin begins a group. A column without an aggregation has the value of the group's first row.
 func (i *groups) begin(c *sql.Context, key uint64, r sql.Row) ([]sql.AggregationBuffer, error) {
 	buffers := make([]sql.AggregationBuffer, len(i.g.SelectDeps))
 	bytes := rowBytes + entryBytes

@@ -11,7 +11,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/transform"
 )
 
-// heldValues is an aggregate that keeps values of its rows: GROUP_CONCAT, COUNT(DISTINCT …), JSON_ARRAYAGG and JSON_OBJECTAGG. What it keeps counts as memory
+// heldValues is an aggregate that keeps values of its rows: GROUP_CONCAT, COUNT(DISTINCT …), JSON_ARRAYAGG and JSON_OBJECTAGG. Its values count as memory
 // of the statement.
 type heldValues struct {
 	sql.Aggregation

@@ -94,8 +94,8 @@ var (
 	primaryName  = regexp.MustCompile(`(?i)\bprimary\b`)
 )
 
-// plainHints writes hints as the parser knows them: INDEX for KEY, and quotes around the name PRIMARY. What stands in texts, quoted names and
-// comments stays.
+// plainHints writes hints as the parser knows them: INDEX for KEY, and quotes around the name PRIMARY. Texts, quoted names and
+// comments stay.
 func plainHints(text string) string {
 	var out strings.Builder
 	for i := 0; i < len(text); {

@@ -20,7 +20,7 @@ type pool struct {
 const poolStep = 64 << 10
 
 // kept counts what a statement keeps in memory: rows that it joins, sorts, groups or makes distinct, and keys that it will lock. It is the library's
-// Reporter, which is asked before each entry of a table of hashes. What nodes keep beside that, held counts.
+// Reporter, which is asked before each entry of a table of hashes. held counts all else that nodes keep.
 type kept struct {
 	all         *pool
 	used, most  int64 // bytes

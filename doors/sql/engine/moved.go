@@ -32,7 +32,7 @@ func (m movedTables) reach(id uint64, databaseName, name string) {
 // followTables has the foreign keys of all tables name the tables that are renamed as they are called from then on. changes are those of the renamed tables,
 // which are locked; their children are locked here.
 func (s *Session) followTables(tx *txn.Tx, moved movedTables, changes []sqlpart.Change) ([]sqlpart.Change, error) {
-	s.cat = nil // nobody gives them a foreign key from now on
+	s.cat = nil // no session gives them a foreign key from now on
 	to := map[[2]string][2]string{}
 	children := map[[2]string]bool{}
 	for _, t := range moved { // any order: two sets are made

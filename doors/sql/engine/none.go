@@ -7,7 +7,7 @@ import (
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
 )
 
-// There are no triggers, events, procedures and functions, so that lists of them are empty, whatever is asked of them. Tools that take dumps ask for them.
+// There are no triggers, events, procedures and functions, so that lists of them are empty, with any condition. Tools that take dumps ask for them.
 
 var noneForm = regexp.MustCompile(`(?is)^show\s+(triggers|events|procedure\s+status|function\s+status)\b`)
 

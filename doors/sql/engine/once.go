@@ -5,7 +5,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/plan"
 )
 
-// once is DISTINCT. What it keeps is given back when its rows are closed: a subquery that is run for each row would else use up the memory of its statement.
+// once is DISTINCT. Its memory is given back when its rows are closed: a subquery that is run for each row would else use up the memory of its statement.
 type once struct{ *plan.Distinct }
 
 var _ sql.ExecBuilderNode = (*once)(nil)

@@ -98,7 +98,7 @@ func parseKill(text string) (s *Statement, rest string, ok bool) {
 	return &Statement{Kind: KindOther, Text: text, kill: &killing{id: uint32(id), query: strings.EqualFold(m[1], "query")}}, strings.TrimLeft(m[3], " \t\r\n;"), true
 }
 
-// operate answers SHOW PROCESSLIST, SHOW STATUS, KILL, and lists of what there is none of. ok false: the statement is another one.
+// operate answers SHOW PROCESSLIST, SHOW STATUS, KILL, and lists that are always empty. ok false: the statement is another one.
 func (s *Session) operate(c *sql.Context, st *Statement, to *wire.Answer, out *Outcome) (ok bool, err error) {
 	if st.kill != nil {
 		return true, s.e.opt.Operate.Kill(s, st.kill.id, !st.kill.query)

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/tuple"
 )
 
-// The database holdfast has tables of what the server does at the moment: who reads one gets rows that are made then. SHOW DATABASES does not show it, so that a
+// The database holdfast has tables of what the server does at the moment: a reader gets rows that are made then. SHOW DATABASES does not show it, so that a
 // dump of all databases does not have it.
 
 // OwnDatabase is its name.
@@ -260,7 +260,7 @@ func (p *whereTable) shown(l *Lock) (index, data any) {
 	}
 	x := t.writtenAs(l.Index)
 	if x == nil {
-		return nil, fmt.Sprintf("0x%X", l.Key) // of an index that was dropped, and that somebody has used before
+		return nil, fmt.Sprintf("0x%X", l.Key) // of an index that was dropped, and that a transaction has used before
 	}
 	if l.On == txn.Row {
 		return x.name, t.keyText(x, l.Key)

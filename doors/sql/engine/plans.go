@@ -22,11 +22,11 @@ import (
 )
 
 // A plan that was analysed once serves every execution of a statement with parameters of the same types. Each parameter is an expression of ours: to
-// the analyser it has a value that nobody would write, a sentinel, and to an execution the session's. Sentinels that the analyser has made the
+// the analyser it has a value that no client would write, a sentinel, and to an execution the session's. Sentinels that the analyser has made the
 // bounds of an index's range are replaced when the range is looked up (LookupPartitions).
 //
 // The analyser may have computed with a sentinel, or left a condition away because of it. So the statement is analysed with two sets of sentinels, and
-// the plan is kept only if the two plans differ in nothing but whole sentinels, and every parameter still stands in it. What is not kept takes the
+// the plan is kept only if the two plans differ in nothing but whole sentinels, and every parameter still stands in it. Without a kept plan a statement takes the
 // full path each time.
 
 // plans are the kept plans of an Engine. Any goroutine.

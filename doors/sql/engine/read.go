@@ -397,7 +397,7 @@ func (t *tableView) readLocked(ctx *sql.Context, s *Session, tx *txn.Tx, p span)
 	}
 	if it != nil {
 		if len(p.more) == 0 && t.how.ranges && t.how.mode == lock.Shared && p.id() == 0 && !s.writes {
-			return &plainRows{t: t, s: s, tx: tx, it: it, p: p}, nil // nobody writes a row of the range, this statement neither
+			return &plainRows{t: t, s: s, tx: tx, it: it, p: p}, nil // no transaction writes a row of the range, this statement neither
 		}
 		if len(p.more) == 0 && !p.exact && !t.how.ranges {
 			r.follows, r.begins = s.follows(t.table, p), s.updates && !s.movesAny

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
 )
 
-// A foreign key holds because of two locks. Who writes a row of the child locks the key of its parent Shared, whether or not it is there. Who deletes or changes a
-// parent locks its key Exclusive first, and looks for children behind that: none can come any more.
+// A foreign key holds because of two locks. A writer of a child's row locks the key of its parent Shared, whether or not it is there. A statement that deletes or
+// changes a parent locks its key Exclusive first, and looks for children behind that: none can come any more.
 
 // mostCascades is how deep actions go.
 const mostCascades = 15
@@ -142,7 +142,7 @@ func keysOf(tx *txn.Tx, t *table, x *index, key []byte, rows bool) (all [][]byte
 }
 
 // leaveChildren does to the children of a row what their foreign keys say, before the row is deleted (is nil) or changed. entries are those of the row that go:
-// they are locked before anybody looks. Error: sql.ErrForeignKeyParentViolation.
+// they are locked before the search for children. Error: sql.ErrForeignKeyParentViolation.
 func (e *editor) leaveChildren(ctx *sql.Context, tx *txn.Tx, key []byte, was, is sql.Row, entries []entryOf) error {
 	all, err := e.s.referencesTo(e.t.database, e.t.t.Name)
 	if err != nil || len(all) == 0 || !e.s.foreignChecks() {

@@ -23,7 +23,7 @@ const (
 	errOptionReadOny = 1290
 )
 
-// refused says that this build does not have something of MySQL's. What it cannot do right it does not do at all.
+// refused says that this build does not have something of MySQL's. A thing that it cannot do right it does not do at all.
 func refused(what string) *wire.Error {
 	return wire.Errorf(errNotSupported, "This version of Holdfast doesn't yet support '%s'", what)
 }

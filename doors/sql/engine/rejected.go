@@ -48,7 +48,7 @@ func (r *lockedRows) lock(ctx *sql.Context, key []byte) (value []byte, exists, w
 		return value, exists, true, err
 	}
 	value, exists, _, err = r.tx.LockRow(id, 0, key, mode, txn.Wait{})
-	if errors.Is(err, txn.ErrTooManyLocks) { // who waits may lock the table instead
+	if errors.Is(err, txn.ErrTooManyLocks) { // a request that waits may lock the table instead
 		value, exists, _, err = r.tx.LockRow(id, 0, key, mode, r.wait(ctx))
 	}
 	if !errors.Is(err, txn.ErrBusy) {

@@ -91,7 +91,7 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 	}()
 	out, err = s.send(c, schema, rows, to)
 	out.Done.Affected = uint64(int64(out.Done.Affected) + s.replaced)
-	if !s.inserted.generated { // the library has the session's LAST_INSERT_ID, of whichever statement
+	if !s.inserted.generated { // the library has the session's LAST_INSERT_ID, of any earlier statement
 		out.Done.InsertID = 0
 		if _, ok := st.ast.(*sqlparser.Insert); ok {
 			out.Done.InsertID = s.inserted.last
@@ -210,7 +210,7 @@ func (s *Session) plan(c *sql.Context, st *Statement, params []wire.Param) (sql.
 	return schema, create(c, node, fill(c, node, schema, describe(c, node, schema, rows))), nil
 }
 
-// ready makes a plan ready to run. What it asks of a table's columns meanwhile serves to find the rows that change.
+// ready makes a plan ready to run. Meanwhile its questions for a table's columns serve to find the rows that change.
 func (s *Session) ready(c *sql.Context, st *Statement, node sql.Node, flags *sql.QueryFlags) (sql.Schema, sql.RowIter, error) {
 	s.changes = st.Kind == KindWrite
 	defer func() { s.changes = false }()

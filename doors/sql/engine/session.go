@@ -23,7 +23,7 @@ type Session struct {
 	account string // user@host, for CURRENT_USER()
 	rights  Rights // nil: all
 	locks   Locks
-	state   func(string) // nil: nobody is told
+	state   func(string) // nil: no call
 	locked  []Locked     // by LOCK TABLES; nil: none
 	// tlsVersion and tlsCipher are what SHOW STATUS says of the connection.
 	tlsVersion, tlsCipher string
@@ -98,7 +98,7 @@ type Client struct {
 	Account string // user@host of the account
 	Rights  Rights // nil: all
 	Locks   Locks
-	State   func(string) // is told what a long statement does at present; nil: nobody is
+	State   func(string) // is told what a long statement does at present; nil: no call
 	// TLSVersion and TLSCipher are those of the connection, "" without TLS.
 	TLSVersion, TLSCipher string
 	// FoundRows: an UPDATE counts the rows that it has found, and not those that it has changed.

@@ -69,7 +69,7 @@ func (s *Session) isSimple() bool {
 	}
 	limit, err := s.GetSessionVariable(nil, "sql_select_limit")
 	usual, also := s.GetSessionVariableDefault(nil, "sql_select_limit")
-	if err != nil || also != nil || fmt.Sprint(limit) != fmt.Sprint(usual) { // DEFAULT has another Go type than what was never set
+	if err != nil || also != nil || fmt.Sprint(limit) != fmt.Sprint(usual) { // DEFAULT has another Go type than a variable that was never set
 		return false
 	}
 	switch s.GetCharacterSetResults() {

@@ -12,7 +12,7 @@ import (
 
 // The library rounds the standard deviation and the variance of integers to the integers' own type.
 
-// spread is STDDEV, VARIANCE or one of their kind. What does not depend on the numbers is the library's.
+// spread is STDDEV, VARIANCE or one of their kind. The rest, which does not depend on the numbers, is the library's.
 type spread struct {
 	sql.Aggregation
 	child  sql.Expression

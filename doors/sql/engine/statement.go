@@ -168,7 +168,7 @@ func (e *Engine) parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 	return s, rest, nil
 }
 
-// onlyComments reports whether a text has comments and nothing else. What stands in /*! */ is none, what stands in MariaDB's /*M! */ is one.
+// onlyComments reports whether a text has comments and nothing else. The text in /*! */ is none, the text in MariaDB's /*M! */ is one.
 func onlyComments(text string) bool {
 	for {
 		text = strings.TrimLeft(text, " \t\r\n;")
@@ -455,7 +455,7 @@ func (v *survey) name(name string) {
 	}
 }
 
-// walk surveys expressions and whatever else is left.
+// walk surveys expressions and all other nodes that are left.
 func (v *survey) walk(n sqlparser.SQLNode, mark *marking) {
 	if n == nil {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/sorters"
 )
 
-// topRows is ORDER BY … LIMIT without an index. The rows that it keeps count as memory of the statement, and those that it gives up do not: the library tells
-// nobody which those are.
+// topRows is ORDER BY … LIMIT without an index. The rows that it keeps count as memory of the statement, and those that it gives up do not: the library does not
+// tell which those are.
 type topRows struct{ *plan.TopN }
 
 var _ sql.ExecBuilderNode = (*topRows)(nil)
@@ -131,7 +131,7 @@ type numberedRow struct {
 	bytes  int
 }
 
-// lastFirst is a heap of rows whose first one is the last of the order. Of equal rows that which was read first comes first.
+// lastFirst is a heap of rows whose first one is the last of the order. Of equal rows the one that was read first comes first.
 type lastFirst struct {
 	sorter *sorters.RowSorter
 	all    []numberedRow

@@ -102,7 +102,7 @@ func columnOf(ctx *sql.Context, c *sql.Column) wire.Column {
 	return n
 }
 
-// textCollation is that of texts in results: they go over the wire as utf8mb4 whatever the column's collation is.
+// textCollation is that of texts in results: they go over the wire as utf8mb4 with any collation of the column.
 const textCollation = sql.Collation_utf8mb4_general_ci
 
 // value sends one value.
@@ -269,7 +269,7 @@ func argumentValue(ctx *sql.Context, p *wire.Param) (any, sql.Type, error) {
 	return nil, nil, errParameter
 }
 
-// keepsWarnings reports whether a statement leaves the warnings of the one before it.
+// keepsWarnings reports whether a statement leaves the warnings of its predecessor.
 func keepsWarnings(st *Statement) bool {
 	show, ok := st.ast.(*sqlparser.Show)
 	return ok && (show.Type == "warnings" || show.Type == "errors")

@@ -115,7 +115,7 @@ func (f *valueFunction) whole(ctx *sql.Context, values []any, i int) whole {
 	return wholeOfDecimal(n.decimal())
 }
 
-// wholeOfText is the integer at the beginning of a text. What follows it does not count, and the client is warned.
+// wholeOfText is the integer at the beginning of a text. The rest of the text does not count, and the client is warned.
 func wholeOfText(ctx *sql.Context, s string) (w whole) {
 	rest := strings.TrimLeft(s, " \t\r\n\v\f")
 	if rest != "" && (rest[0] == '-' || rest[0] == '+') {
@@ -139,7 +139,7 @@ func wholeOfText(ctx *sql.Context, s string) (w whole) {
 	return w
 }
 
-// bits are the 64 bits of an integer. What has more becomes the nearest that has 64.
+// bits are the 64 bits of an integer. A number with more becomes the nearest that has 64.
 func (w whole) bits() uint64 {
 	if w.negative {
 		n, _ := w.signed(64)

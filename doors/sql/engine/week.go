@@ -38,7 +38,7 @@ func init() {
 				return nil, nil
 			}
 			if len(values) == 1 {
-				mode = wholeInYear // whatever default_week_format says
+				mode = wholeInYear // with any default_week_format
 			}
 			year, week := weekOf(t, mode|ofWeekYear)
 			return int64(year*100 + week), nil
