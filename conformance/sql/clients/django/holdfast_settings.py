@@ -21,6 +21,7 @@ DatabaseFeatures.test_collations = {
     "virtual": "utf8mb4_bin",
 }
 DatabaseFeatures.supports_expression_indexes = False  # an index of an expression is refused
+DatabaseFeatures.supports_index_column_ordering = False  # so is a descending one
 
 
 def database(name):
