@@ -98,6 +98,11 @@ func setGlobals() {
 				analyzer.OnceBeforeDefault[i].Apply = judgedTwice(r.Apply)
 			}
 		}
+		for i, r := range analyzer.OnceAfterDefault {
+			if r.Id.String() == "replaceIdxSort" {
+				analyzer.OnceAfterDefault[i].Apply = outsideNested(r.Apply)
+			}
+		}
 		for name, value := range map[string]any{
 			"version": Version, "version_comment": "Holdfast", "lower_case_table_names": int8(1), "max_allowed_packet": int64(64 << 20),
 			"transaction_isolation": "REPEATABLE-READ", "character_set_server": "utf8mb4", "collation_server": "utf8mb4_general_ci",
