@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// The library's parser takes EXISTS as a condition alone, and no SELECT that stands in parentheses by itself. Both are MySQL's language: object-relational
-// mappers write them. A statement that the parser refuses is written with parentheses, or without them, and read again.
+// The library's parser takes EXISTS as a condition alone, no condition as the expression of a column, and no SELECT that stands in parentheses by itself.
+// All are MySQL's language: object-relational mappers write them. A statement that the parser refuses is written with parentheses, or without them, and read again.
 
 // parenthesized puts each EXISTS (…) in parentheses, where the parser takes it as a value.
 func parenthesized(text string, ansi bool) string {
@@ -56,6 +56,40 @@ func parenthesized(text string, ansi bool) string {
 		}
 		out.WriteString(text[copied:behind[0]] + ")")
 		copied, behind = behind[0], behind[1:]
+	}
+	return out.String() + text[copied:]
+}
+
+// doubled puts the expression of a generated column or of a DEFAULT in parentheses once more, where the parser takes a condition: v > 3, v IS NULL.
+func doubled(text string, ansi bool) string {
+	s := &signs{text: text, ansi: ansi}
+	s.next()
+	if !s.word("create", "alter") {
+		return text
+	}
+	var out strings.Builder
+	copied, depth := 0, 0
+	var open []int // depths at which a parenthesis was added
+	for before := ""; s.now.text != "" || s.now.quoted; {
+		sign := s.now
+		s.next()
+		switch {
+		case sign.quoted:
+		case sign.text == "(":
+			if depth++; before == "as" || before == "default" {
+				out.WriteString(text[copied:sign.at] + "(")
+				copied, open = sign.at, append(open, depth)
+			}
+		case sign.text == ")":
+			if n := len(open); n > 0 && open[n-1] == depth {
+				out.WriteString(text[copied:sign.at] + ")")
+				copied, open = sign.at, open[:n-1]
+			}
+			depth--
+		}
+		if before = ""; !sign.quoted {
+			before = strings.ToLower(sign.text)
+		}
 	}
 	return out.String() + text[copied:]
 }
