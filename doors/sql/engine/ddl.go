@@ -140,14 +140,22 @@ func (s *Session) defineDatabase(tx *txn.Tx, a *sqlparser.DBDDL) error {
 		return nil
 	}
 	collation := defaultCollation
+	charset, collate := "", ""
 	for _, c := range a.CharsetCollate {
-		var err error
 		if strings.EqualFold(c.Type, "collate") {
-			collation, err = sql.ParseCollation("", c.Value, false)
+			collate = c.Value
 		} else {
-			collation, err = sql.ParseCollation(c.Value, "", false)
+			charset = c.Value
 		}
-		if err != nil {
+	}
+	if own, ok := charsets[strings.ToLower(charset)]; ok && collate == "" { // the library has defaults of its own
+		collate = own
+	}
+	if charset != "" || collate != "" {
+		var err error
+		if collation, err = sql.ParseCollation(charset, collate, false); err != nil && charset != "" && collate != "" {
+			return wire.Errorf(1253, "COLLATION '%s' is not valid for CHARACTER SET '%s'", collate, charset)
+		} else if err != nil {
 			return err
 		}
 	}
