@@ -394,7 +394,7 @@ func (s *suite) manyThreads() (string, error) {
 	}
 	note := ""
 	for _, w := range []string{"oltp_point_select", "oltp_read_write"} {
-		out, err := sysbench(context.Background(), n, t, threads, w, "run", fmt.Sprintf("--time=%d", seconds), "--thread-init-timeout=120", "--mysql-ignore-errors=1213,1205,1020,1062")
+		out, err := sysbench(context.Background(), n, t, threads, w, "run", fmt.Sprintf("--time=%d", seconds), "--mysql-ignore-errors=1213,1205,1020,1062")
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", w, err)
 		}

@@ -206,6 +206,8 @@ func evalPlain(ctx *sql.Context, e sql.Expression, r sql.Row) (any, error) {
 func compareValues(ctx *sql.Context, of sql.CollationID, left, right sql.Expression, a, b any) (int, error) {
 	t, u := left.Type(ctx), right.Type(ctx)
 	switch {
+	case types.IsJSON(t) || types.IsJSON(u):
+		return compareJSON(ctx, left, right, a, b)
 	case temporal(t):
 		if cmp, ok, err := compareMoments(ctx, t, right, a, b); ok || err != nil {
 			return cmp, err
@@ -701,7 +703,7 @@ func ours(c *sql.Context, e sql.Expression) (sql.Expression, error) {
 			return nil, nil
 		}
 		l, literal := o.(*expression.Literal)
-		is = is || literal && l.Type(c) == types.LongBlob || foldable(c, o) || types.IsEnum(t) || types.IsSet(t)
+		is = is || literal && l.Type(c) == types.LongBlob || foldable(c, o) || types.IsEnum(t) || types.IsSet(t) || types.IsJSON(t)
 	}
 	t, u := operands[0].Type(c), operands[len(operands)-1].Type(c)
 	if !is && !types.IsFloat(t) && types.IsDecimal(t) == types.IsDecimal(u) &&
