@@ -30,7 +30,11 @@ func ofTexts(c *sql.Context, e sql.Expression) (sql.Expression, error) {
 		}
 		branches, some := make([]expression.CaseBranch, len(x.Branches)), false
 		for i, b := range x.Branches {
-			equal := sql.Expression(expression.NewEquals(x.Expr, b.Cond))
+			of := x.Expr
+			if types.IsJSON(of.Type(c)) && types.IsText(b.Cond.Type(c)) && !types.IsJSON(b.Cond.Type(c)) { // MySQL's CASE knows no JSON, and takes its text
+				of = expression.NewConvert(of, expression.ConvertToChar)
+			}
+			equal := sql.Expression(expression.NewEquals(of, b.Cond))
 			if o, err := ours(c, equal); o != nil || err != nil {
 				if err != nil {
 					return nil, err
