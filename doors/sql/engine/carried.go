@@ -57,7 +57,12 @@ func inCollation(t sql.Type, id sql.CollationID) sql.Type {
 
 // carry returns an expression of texts with a collation in its type.
 func carry(c *sql.Context, e sql.Expression, of collation) sql.Expression {
-	x := &carried{of: of, typ: inCollation(e.Type(c), of.id)}
+	return carryAs(e, of, inCollation(e.Type(c), of.id))
+}
+
+// carryAs is carry with a type of that collation.
+func carryAs(e sql.Expression, of collation, t sql.Type) sql.Expression {
+	x := &carried{of: of, typ: t}
 	if inner, ok := e.(*carried); ok {
 		e = inner.Child
 	}
@@ -597,7 +602,16 @@ func (k *carrier) merged(s *plan.SetOp) (sql.Node, error) {
 		if of.level == mixture {
 			return nil, errMixed(a, b, "UNION")
 		}
-		left, right = k.inside(left, i, of), k.inside(right, i, of)
+		switch { // NULL takes the type of the other side: the planner has made bytes of it
+		case a.level == ignorable && !types.IsTextOnly(l[i].Type):
+			right = k.inside(right, i, of)
+			left = k.insideAs(left, i, of, right.Schema(k.c)[i].Type)
+		case b.level == ignorable && !types.IsTextOnly(r[i].Type):
+			left = k.inside(left, i, of)
+			right = k.insideAs(right, i, of, left.Schema(k.c)[i].Type)
+		default:
+			left, right = k.inside(left, i, of), k.inside(right, i, of)
+		}
 		if i < len(ids) && ids[i] != 0 {
 			k.known[ids[i]] = of
 		}
@@ -610,8 +624,13 @@ func (k *carrier) merged(s *plan.SetOp) (sql.Node, error) {
 
 // inside gives a column of a result a collation.
 func (k *carrier) inside(n sql.Node, i int, of collation) sql.Node {
+	return k.insideAs(n, i, of, inCollation(n.Schema(k.c)[i].Type, of.id))
+}
+
+// insideAs gives a column of a result a collation, and the type of it.
+func (k *carrier) insideAs(n sql.Node, i int, of collation, t sql.Type) sql.Node {
 	schema := n.Schema(k.c)
-	if inCollation(schema[i].Type, of.id) == schema[i].Type {
+	if t == schema[i].Type {
 		return n
 	}
 	p, ok := n.(*plan.Project)
@@ -626,15 +645,15 @@ func (k *carrier) inside(n sql.Node, i int, of collation) sql.Node {
 	all := append([]sql.Expression{}, p.Projections...)
 	switch x := all[i].(type) {
 	case *expression.Alias:
-		changed, err := x.WithChildren(k.c, carry(k.c, x.Child, of))
+		changed, err := x.WithChildren(k.c, carryAs(x.Child, of, t))
 		if err != nil {
 			return n
 		}
 		all[i] = sameColumn(x, changed)
 	case *expression.GetField:
-		all[i] = inField(k.c, x, of.id)
+		all[i] = asField(k.c, x, t)
 	default:
-		all[i] = expression.NewAlias(k.c, schema[i].Name, carry(k.c, x, of))
+		all[i] = expression.NewAlias(k.c, schema[i].Name, carryAs(x, of, t))
 	}
 	changed := *p
 	changed.Projections = all
