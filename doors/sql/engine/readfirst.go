@@ -31,7 +31,8 @@ func readingFirst(c *sql.Context, n sql.Node) (sql.Node, error) {
 		if !ok {
 			return n, transform.SameTree, nil
 		}
-		again, err := readsAgain(c, into.Source, t.t.ID)
+		changes := into.IsReplace || into.OnDupExprs.HasUpdates()
+		again, err := readsAgain(c, into.Source, t.t.ID, changes)
 		if err != nil || !again {
 			return n, transform.SameTree, err
 		}
@@ -41,9 +42,10 @@ func readingFirst(c *sql.Context, n sql.Node) (sql.Node, error) {
 }
 
 // readsAgain reports whether a plan reads a table once more after it has returned a row: in a join, a UNION or a subquery, or by several ranges of an index.
-// One reading in one go does not meet what is written meanwhile, and needs no memory for its rows: a table may double itself.
-func readsAgain(c *sql.Context, n sql.Node, id uint64) (bool, error) {
-	reads, plans, once := 0, 0, true
+// One reading in one go does not meet rows that come meanwhile, and needs no memory for its rows: a table may double itself. It meets rows that the
+// statement changes: where it does, once is again.
+func readsAgain(c *sql.Context, n sql.Node, id uint64, changes bool) (bool, error) {
+	reads, plans, once := 0, 0, !changes
 	_, err := everywhere(c, n, func(c *sql.Context, n sql.Node) (sql.Node, error) {
 		plans++ // one more for each subquery
 		transform.InspectWithOpaque(c, n, func(_ *sql.Context, n sql.Node) bool {

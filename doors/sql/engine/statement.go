@@ -550,12 +550,9 @@ func (v *survey) insert(a *sqlparser.Insert) {
 	switch r := a.Rows.(type) {
 	case sqlparser.SelectStatement:
 		v.selects(r, &shared)
-		_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
-			if _, ok := n.(*sqlparser.ValuesFuncExpr); ok { // the library does not find the column
-				v.refuse("VALUES() of a row that is selected")
-			}
-			return true, nil
-		}, sqlparser.AssignmentExprs(a.OnDup))
+		if !selectedValues(a, r) {
+			v.refuse("VALUES() of a row that is selected, without a list of columns or beside columns of other tables")
+		}
 	case *sqlparser.AliasedValues:
 		for i, row := range r.Values { // the library takes a row of nothing for one of defaults, beside any other
 			if len(row) != len(r.Values[0]) && v.err == nil {
@@ -566,6 +563,12 @@ func (v *survey) insert(a *sqlparser.Insert) {
 	default:
 		v.walk(a.Rows, &shared)
 	}
+	_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+		if x, ok := n.(*sqlparser.ValuesFuncExpr); ok { // the library takes a name with its table for the column of the row that is there
+			x.Name.Qualifier = sqlparser.TableName{}
+		}
+		return true, nil
+	}, sqlparser.AssignmentExprs(a.OnDup))
 	v.walk(sqlparser.AssignmentExprs(a.OnDup), &shared)
 }
 
