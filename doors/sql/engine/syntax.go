@@ -32,7 +32,7 @@ func parse(text string, options sqlparser.ParserOptions) (ast sqlparser.Statemen
 			}
 		}
 	}
-	for _, written := range []func(string, bool) string{parenthesized, unparenthesized, doubled} {
+	for _, written := range []func(string, bool) string{parenthesized, unparenthesized, doubled, sized} {
 		if err == nil {
 			break
 		}

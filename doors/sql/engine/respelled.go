@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"math"
 	"sort"
+	"strconv"
 	"strings"
 )
 
-// The library's parser takes EXISTS as a condition alone, no condition as the expression of a column, and no SELECT that stands in parentheses by itself.
-// All are MySQL's language: object-relational mappers write them. A statement that the parser refuses is written with parentheses, or without them, and read again.
+// The library's parser takes EXISTS as a condition alone, no condition as the expression of a column, no SELECT that stands in parentheses by itself, and
+// no size of a BLOB. All are MySQL's language, and object-relational mappers write them: a text that the parser refuses is spelled in another way and read again.
 
 // parenthesized puts each EXISTS (…) in parentheses, where the parser takes it as a value.
 func parenthesized(text string, ansi bool) string {
@@ -90,6 +92,50 @@ func doubled(text string, ansi bool) string {
 		if before = ""; !sign.quoted {
 			before = strings.ToLower(sign.text)
 		}
+	}
+	return out.String() + text[copied:]
+}
+
+// sized writes BLOB(n), TEXT(n) and YEAR(4) as the types that MySQL makes of them: the smallest one that holds n bytes, or characters of four bytes.
+func sized(text string, ansi bool) string {
+	s := &signs{text: text, ansi: ansi}
+	s.next()
+	if !s.word("create", "alter") {
+		return text
+	}
+	var out strings.Builder
+	copied := 0
+	for name := false; s.now.text != "" || s.now.quoted; { // name: the sign before may be that of a column
+		sign := s.now
+		s.next()
+		kind := strings.ToLower(sign.text)
+		if !name || sign.quoted || kind != "blob" && kind != "text" && kind != "year" || s.now.quoted || s.now.text != "(" {
+			name = sign.quoted || sign.text != "" && letter(sign.text[0])
+			continue
+		}
+		s.next()
+		n, err := strconv.ParseUint(s.now.text, 10, 64)
+		s.next()
+		if name = false; err != nil || s.now.quoted || s.now.text != ")" {
+			continue
+		}
+		if kind == "text" {
+			n = min(n, math.MaxUint32) * 4
+		}
+		switch {
+		case kind == "year" && n != 4:
+			return text
+		case kind == "year":
+		case n <= math.MaxUint8:
+			kind = "tiny" + kind
+		case n > 1<<24-1:
+			kind = "long" + kind
+		case n > math.MaxUint16:
+			kind = "medium" + kind
+		}
+		out.WriteString(text[copied:sign.at] + kind)
+		copied = s.now.at + 1
+		s.next()
 	}
 	return out.String() + text[copied:]
 }
