@@ -616,10 +616,33 @@ func (k *carrier) merged(s *plan.SetOp) (sql.Node, error) {
 			k.known[ids[i]] = of
 		}
 	}
+	s = k.sortedAs(s, left.Schema(k.c), right.Schema(k.c))
 	if left == s.Left() && right == s.Right() {
 		return s, nil
 	}
 	return s.WithChildren(k.c, left, right)
+}
+
+// sortedAs is a set operation that sorts columns of which its first side has only NULL as the other side has them. As NULL all values are alike.
+func (k *carrier) sortedAs(s *plan.SetOp, first, other sql.Schema) *plan.SetOp {
+	changed := *s
+	changed.SortConditions = append(sql.SortConditions{}, s.SortConditions...)
+	some := false
+	for i := range changed.SortConditions {
+		f, ok := changed.SortConditions[i].Expr.(*expression.GetField)
+		if !ok || f.Type(k.c) != types.Null {
+			continue
+		}
+		for j, column := range first {
+			if strings.EqualFold(column.Name, f.Name()) && j < len(other) {
+				changed.SortConditions[i].Expr, some = asField(k.c, f, other[j].Type), true
+			}
+		}
+	}
+	if !some {
+		return s
+	}
+	return &changed
 }
 
 // inside gives a column of a result a collation.

@@ -318,6 +318,7 @@ func (v *survey) selects(n sqlparser.SelectStatement, mark *marking) {
 		}
 		v.into(a.Into)
 		limited(a.Limit)
+		ordinalsOf(a)
 		v.selects(a.Left, mark)
 		v.selects(a.Right, mark)
 		v.walk(a.With, mark)
