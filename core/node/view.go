@@ -15,7 +15,7 @@ const (
 	ViewAge   = 10 * time.Minute
 	ViewBytes = 1 << 30
 	// mostShared bounds the states of the store that are kept for Views. Views of one applied index have one between them.
-	mostShared = 1024
+	mostShared = 4096
 )
 
 var (
