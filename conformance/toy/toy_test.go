@@ -194,7 +194,7 @@ func TestTheToyIsServed(t *testing.T) {
 		}
 	}
 	wants("help", run(t, dir, bin, "serve", "--help"), "--toy ADDR")
-	wants("status", run(t, dir, bin, "status", "--admin", node.Admin), "level: 9", "toy: 5 rings")
+	wants("status", run(t, dir, bin, "status", "--admin", node.Admin), "level: 10", "toy: 5 rings")
 	wants("status --json", run(t, dir, bin, "status", "--json", "--admin", node.Admin), `"Rings": 5`)
 	res, err := http.Get("http://" + node.Admin + "/metrics")
 	if err != nil {

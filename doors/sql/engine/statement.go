@@ -158,7 +158,7 @@ func (e *Engine) parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 		return nil, "", syntaxError(text, err)
 	}
 	if next > 0 && next < len(text) {
-		text, rest = text[:next], strings.TrimLeft(text[next:], " \t\r\n;")
+		rest = strings.TrimLeft(text[next:], " \t\r\n;")
 	}
 	text = given[:len(given)-len(rest)] // clients and operators see what the client has sent
 	s = &Statement{Text: strings.TrimRight(text, " \t\r\n;"), ast: ast, limit: hintedLimit(text), shape: executor.ShapeOf(ast)}
